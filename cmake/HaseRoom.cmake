@@ -1,0 +1,38 @@
+# hase_room(NAME SOURCES … [TESTS …] [DEPS …] [TEST_DEPS …])
+#
+# One static library hase_NAME per room and one GoogleTest binary NAME_test holding its *_test.cc.
+# Rooms list their files by hand: a file that is not listed is not built.
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(hase_warnings INTERFACE)
+target_compile_options(hase_warnings INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${HASE_WERROR}>:-Werror>)
+if(HASE_SANITIZE)
+  add_compile_options(-fsanitize=${HASE_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=${HASE_SANITIZE})
+endif()
+
+function(hase_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS;DEPS;TEST_DEPS" ${ARGN})
+  add_library(hase_${name} STATIC ${ROOM_SOURCES})
+  target_include_directories(hase_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(hase_${name} PUBLIC ${ROOM_DEPS} PRIVATE hase_warnings)
+  if(ROOM_TESTS)
+    hase_test(${name}_test SOURCES ${ROOM_TESTS} DEPS hase_${name} ${ROOM_TEST_DEPS})
+  endif()
+endfunction()
+
+# hase_test(NAME SOURCES … DEPS …): a GoogleTest binary run by ctest from the repository root.
+function(hase_test name)
+  cmake_parse_arguments(T "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE ${T_DEPS} GTest::gtest GTest::gmock GTest::gtest_main
+                        hase_warnings)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+endfunction()

@@ -1,0 +1,10 @@
+// The setup functions that commands.cc lists; each is defined in the file of its name.
+#pragma once
+
+#include "apps/cli/command.h"
+
+namespace hase::cli {
+
+Action SetUpDoctor(CLI::App& command);
+
+}  // namespace hase::cli

@@ -1,0 +1,49 @@
+// The `hase` binary: parses the command line by the table in commands.cc and turns Results into
+// exit statuses. Everything that is shared between rooms is built here or in the commands and
+// passed in.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "apps/cli/command.h"
+
+int main(int argc, char** argv) {
+  using namespace hase;
+  CLI::App app{
+      "HASE schedules DNN inference on clusters of unlike GPUs: it predicts each kernel's\n"
+      "time on each device under the load that is on it now, and decides which device,\n"
+      "what share of it, what batch size, and when.",
+      "hase"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", HASE_VERSION);
+  std::vector<std::pair<CLI::App*, cli::Action>> actions;
+  for (const auto& row : cli::Commands()) {
+    CLI::App* command = app.add_subcommand(std::string(row.name), std::string(row.help));
+    if (!row.examples.empty()) command->footer("Examples:\n" + std::string(row.examples));
+    actions.emplace_back(command, row.setup(*command));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    fmt::print(stderr, "hase: {}; see --help\n", e.what());
+    return 2;
+  }
+  for (const auto& [command, action] : actions) {
+    if (!command->parsed()) continue;
+    const auto status = action();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+      fmt::print(stderr, "hase: cannot write to standard output (disk full or closed?)\n");
+      return 1;
+    }
+    if (status) return *status;
+    fmt::print(stderr, "hase {}: {}\n", command->get_name(), status.error().message);
+    return ExitStatus(status.error().kind);
+  }
+  return 2;
+}

@@ -1,0 +1,2 @@
+#include "execution/executor.h"
+#include "execution/journal.h"

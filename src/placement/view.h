@@ -1,0 +1,111 @@
+// PlanningView: everything a Policy may know when it decides, as plain values and borrowed tables.
+// The engine keeps it up to date incrementally; a policy never asks the outside world anything.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "cluster/device.h"
+#include "latency/estimator.h"
+#include "workload/job.h"
+
+namespace hase::placement {
+
+struct QueuedJob {
+  JobId id;
+  ModelId model;
+  int64_t batch = 1;
+  int64_t inputs_left = 0;  // not done and not handed out
+  Nanos arrival;
+  int priority = 0;
+  std::optional<Nanos> deadline;
+  OwnerId owner;
+  int max_parallel = 1;
+  int running_parts = 0;  // Starts of this job now running
+  int gang = 1;
+  workload::Sharing sharing = workload::Sharing::kAny;
+  std::vector<DeviceTypeId> device_types;  // admissible; empty = any
+  int host_cores_milli = 0;
+  Bytes host_memory;
+};
+
+struct Resident {
+  JobId job;
+  OwnerId owner;
+  int priority = 0;
+  workload::Sharing sharing = workload::Sharing::kAny;
+  latency::Tenant tenant;
+  cluster::ShareMode mode = cluster::ShareMode::kExclusive;
+  Bytes memory;  // counted by the ledger
+  Nanos started;
+  // What is left, in solo whole-device time of this device (speed factor included). nullopt: a
+  // service, which does not end.
+  std::optional<latency::Spread> left;
+  // A queued chunk list on this device's own FIFO (round-robin) has not begun yet.
+  bool overrunning = false;  // past its predicted p99
+};
+
+struct DeviceState {
+  DeviceId id;
+  DeviceTypeId type;
+  NodeId node;
+  bool up = true;
+  Bytes memory_total;               // usable: driver reserve and foreign use taken out
+  double speed_factor = 1;          // observed / predicted time: 1.1 = ten per cent slower
+  std::vector<Resident> residents;  // in order of start
+  latency::ForeignLoad foreign;
+  std::vector<cluster::ShareMode> modes;
+  std::vector<ModelId> warm;  // models a start here would not have to load again
+  Bytes memory_used() const {
+    Bytes sum;
+    for (const auto& r : residents) sum += r.memory;
+    return sum;
+  }
+  MilliShare share_used() const {
+    MilliShare sum;
+    for (const auto& r : residents) sum += r.tenant.share;
+    return sum;
+  }
+};
+
+struct NodeState {
+  int cores_milli_free = 0;  // ignored where total is 0
+  int cores_milli_total = 0;
+  Bytes memory_free, memory_total;
+};
+
+struct PlanningView {
+  Nanos now;
+  std::span<const QueuedJob> queue;      // in order of arrival
+  std::span<const DeviceState> devices;  // devices[i].id.index() == i
+  std::span<const NodeState> nodes;
+  std::span<const cluster::DeviceType> types;
+  const latency::Estimator* estimator = nullptr;
+  // What changed since the last Decide(): policies with indexes update only these.
+  std::span<const DeviceId> changed_devices;
+  bool everything_changed = true;
+};
+
+struct ServiceDemand {
+  ServiceId id;
+  ModelId model;
+  double rate_rps = 0;
+  double slo_ms = 0;
+  double slo_percentile = 0.99;
+  int64_t max_batch = 64;
+};
+
+struct ServiceView {
+  Nanos now;
+  std::span<const ServiceDemand> services;
+  std::span<const DeviceState> devices;
+  std::span<const cluster::DeviceType> types;
+  std::span<const double> price_per_hour;  // by device
+  const latency::Estimator* estimator = nullptr;
+};
+
+}  // namespace hase::placement
