@@ -31,7 +31,18 @@ struct QueuedJob {
   std::vector<DeviceTypeId> device_types;  // admissible; empty = any
   int host_cores_milli = 0;
   Bytes host_memory;
+  double memory_factor = 1;  // > 1 after an out-of-memory: asks for more than predicted
 };
+
+// Two rules that the engine's ledger and every policy must share. A gang's slots split the inputs
+// evenly and run in lockstep; each slot holds the whole model.
+inline double BatchesPerSlot(int64_t inputs, int64_t batch, int gang) {
+  const int64_t per_slot = (inputs + gang - 1) / gang;
+  return static_cast<double>((per_slot + batch - 1) / batch);
+}
+inline Bytes MemoryNeed(const QueuedJob& job, const latency::Estimate& estimate) {
+  return Scale(estimate.memory(), job.memory_factor);
+}
 
 struct Resident {
   JobId job;
@@ -43,9 +54,10 @@ struct Resident {
   Bytes memory;  // counted by the ledger
   Nanos started;
   // What is left, in solo whole-device time of this device (speed factor included). nullopt: a
-  // service, which does not end.
+  // service, which does not end. As of `left_at`: the engine refreshes it when the device changes
+  // (residents, progress, speed); in between, work goes on at the rate 1 / slowdown.
   std::optional<latency::Spread> left;
-  // A queued chunk list on this device's own FIFO (round-robin) has not begun yet.
+  Nanos left_at;
   bool overrunning = false;  // past its predicted p99
 };
 
