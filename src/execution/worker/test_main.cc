@@ -1,0 +1,7 @@
+// main of the tests that start workers: a worker is this same binary run again.
+#include <gtest/gtest.h>
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
