@@ -57,7 +57,8 @@ check() { # file sha256
 }
 
 echo "setup: ONNX Runtime $ORT_NPM_VERSION library"
-(cd "$work" && npm pack --silent "onnxruntime-node@$ORT_NPM_VERSION" >/dev/null)
+(cd "$work" && npm pack --loglevel=error "onnxruntime-node@$ORT_NPM_VERSION" >/dev/null) ||
+  { echo "setup.sh: npm could not fetch onnxruntime-node@$ORT_NPM_VERSION (see above)" >&2; exit 1; }
 check "$work/onnxruntime-node-$ORT_NPM_VERSION.tgz" "$ORT_NPM_SHA256"
 tar -xzf "$work/onnxruntime-node-$ORT_NPM_VERSION.tgz" -C "$work" \
   "package/bin/napi-v6/linux/$arch/libonnxruntime.so.1"
