@@ -20,7 +20,7 @@ using Action = std::function<Result<int>()>;
 
 struct Command {
   std::string_view name;
-  std::string_view help;      // one line, shown by `hase --help`
+  std::string_view help;      // one line, shown by `hase --help`; empty = hidden
   std::string_view examples;  // shown below the command's own --help
   Action (*setup)(CLI::App& command);
 };

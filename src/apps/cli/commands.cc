@@ -7,6 +7,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"doctor", "Check what this machine offers HASE and what is missing", "  hase doctor --json",
      SetUpDoctor},
+    {"worker", "", "", SetUpWorker},
 };
 
 }  // namespace

@@ -6,5 +6,6 @@
 namespace hase::cli {
 
 Action SetUpDoctor(CLI::App& command);
+Action SetUpWorker(CLI::App& command);
 
 }  // namespace hase::cli

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, cli::Action>> actions;
   for (const auto& row : cli::Commands()) {
     CLI::App* command = app.add_subcommand(std::string(row.name), std::string(row.help));
+    if (row.help.empty()) command->group("");  // not for people: hidden
     if (!row.examples.empty()) command->footer("Examples:\n" + std::string(row.examples));
     actions.emplace_back(command, row.setup(*command));
   }
