@@ -1,0 +1,234 @@
+#include "placement/frontier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "placement/rival.h"
+
+namespace hase::placement {
+
+// ---- JobTable ----------------------------------------------------------------------------------
+
+void JobTable::Fill(const PlanningView& view, const QueuedJob& job, std::span<JobOnType> row) {
+  const double runs = BatchesPerSlot(job.inputs_left, job.batch, job.gang);
+  for (size_t t = 0; t < row.size(); ++t) {
+    row[t] = {};
+    const DeviceTypeId type(static_cast<uint32_t>(t));
+    if (!job.device_types.empty() &&
+        std::ranges::find(job.device_types, type) == job.device_types.end()) {
+      continue;
+    }
+    const latency::Estimate* estimate = view.estimator->Find(job.model, type, job.batch);
+    if (!estimate) continue;
+    latency::Spread time = estimate->Job(runs, /*cold=*/true);
+    if (sharing_) {
+      // Rivals with static shares see half a device, company unknown.
+      const latency::Tenant half{job.model, job.batch, MilliShare(kWholeDevice.value() / 2)};
+      time = time.ScaledBy(view.estimator->Slowdown(half, type, {}, {}));
+    }
+    row[t] = {true, time.mean_s, time.Quantile(0.95), time.variance_s2, MemoryNeed(job, *estimate)};
+  }
+}
+
+std::span<const JobOnType> JobTable::Get(const PlanningView& view, const QueuedJob& job) {
+  if (types_ != view.types.size()) {
+    types_ = view.types.size();
+    seen_.clear();
+    cells_.clear();
+  }
+  const size_t index = job.id.index();
+  if (index >= seen_.size()) {
+    const size_t size = std::max(index + 1, seen_.size() * 2);
+    seen_.resize(size);
+    cells_.resize(size * types_);
+  }
+  Seen& seen = seen_[index];
+  const std::span<JobOnType> row(cells_.data() + index * types_, types_);
+  if (seen.inputs != job.inputs_left || seen.batch != job.batch ||
+      seen.memory_factor != job.memory_factor) {
+    Fill(view, job, row);
+    seen = {job.inputs_left, job.batch, job.memory_factor, std::numeric_limits<double>::infinity()};
+    for (const JobOnType& on : row) {
+      if (on.possible) seen.least_s = std::min(seen.least_s, on.mean_s);
+    }
+  }
+  return row;
+}
+
+double JobTable::Least(const PlanningView& view, const QueuedJob& job) {
+  Get(view, job);
+  return seen_[job.id.index()].least_s;
+}
+
+// ---- Frontier ----------------------------------------------------------------------------------
+
+int Frontier::ClassOf(DeviceTypeId type, double speed) {
+  const int bucket =
+      static_cast<int>(std::lround(std::log(std::max(speed, 1e-6)) / std::log(1.05)));
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    if (classes_[i].type == type && classes_[i].bucket == bucket) return static_cast<int>(i);
+  }
+  classes_.push_back({type, bucket, {}, {}});
+  return static_cast<int>(classes_.size() - 1);
+}
+
+void Frontier::Refresh(const PlanningView& view, const DeviceState& device) {
+  const size_t i = device.id.index();
+  forecasts_[i] = ForecastDevice(view, device);
+  class_of_[i] = ClassOf(device.type, device.speed_factor);
+}
+
+void Frontier::Update(const PlanningView& view) {
+  if (view.everything_changed || forecasts_.size() != view.devices.size()) {
+    forecasts_.resize(view.devices.size());
+    class_of_.resize(view.devices.size());
+    classes_.clear();
+    for (const DeviceState& device : view.devices) Refresh(view, device);
+  } else {
+    for (const DeviceId id : view.changed_devices) Refresh(view, view.devices[id.index()]);
+  }
+}
+
+void Frontier::PushServers(const PlanningView& view, const DeviceState& device) {
+  const size_t i = device.id.index();
+  const DeviceForecast& forecast = forecasts_[i];
+  std::vector<Item>& heap = classes_[static_cast<size_t>(class_of_[i])].heap;
+  // An overrunning resident is expected to last a twentieth of what it has run so far.
+  const auto at_least = [&](Nanos free_at, Nanos started) {
+    return std::max(free_at, view.now + Nanos((view.now - started).value() / 20 + 1)).value();
+  };
+  const auto push = [&](int64_t free_at) {
+    heap.push_back({free_at, device.speed_factor, device.id.index()});
+    if (free_at <= view.now.value()) ++idle_;
+  };
+  if (!device.up) return;
+  if (sharing_ && PlainSlot(device, true).mode != cluster::ShareMode::kExclusive) {
+    int64_t free_share = (kWholeDevice - device.share_used()).value();
+    for (size_t r = 0; r < device.residents.size(); ++r) {
+      if (!device.residents[r].left) continue;
+      const Nanos end = forecast.made_at + FromSeconds(forecast.until_end[r].mean_s);
+      push(at_least(end, device.residents[r].started));
+    }
+    for (; free_share >= 500; free_share -= 500) push(0);
+    return;
+  }
+  if (device.residents.empty()) return push(0);
+  if (!forecast.ends) return;
+  push(at_least(forecast.free_at, device.residents.front().started));
+}
+
+void Frontier::Begin(const PlanningView& view) {
+  now_ = view.now;
+  idle_ = gap_count_ = 0;
+  for (Class& cls : classes_) {
+    cls.heap.clear();
+    cls.gaps.clear();
+  }
+  for (const DeviceState& device : view.devices) PushServers(view, device);
+  for (Class& cls : classes_) std::make_heap(cls.heap.begin(), cls.heap.end());
+}
+
+Spot Frontier::SpotOn(const Item& item, const JobOnType& job, Nanos now) {
+  const Nanos start = std::max(Nanos(item.free_at), now);
+  return {DeviceId(item.device), start, start + FromSeconds(job.mean_s * item.speed),
+          start + FromSeconds(job.late_s * item.speed), false};
+}
+
+std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& job,
+                                     std::span<const JobOnType> row) const {
+  const size_t k = static_cast<size_t>(job.gang);
+  std::vector<Spot> best, all;
+  const auto consider = [&](std::vector<Spot>& spots) {
+    std::ranges::stable_sort(spots, {}, &Spot::finish);
+    // Lockstep: the common start is the latest of theirs, the slowest sets the pace. Each device
+    // once, even where it counts as two servers.
+    std::vector<Spot> gang;
+    for (size_t i = 0; i < spots.size() && gang.size() < k; ++i) {
+      if (std::ranges::find(gang, spots[i].device, &Spot::device) == gang.end()) {
+        gang.push_back(spots[i]);
+      }
+    }
+    if (gang.size() < k) return;
+    Nanos start, time, late;
+    for (const Spot& s : gang) {
+      start = std::max(start, s.start);
+      time = std::max(time, s.finish - s.start);
+      late = std::max(late, s.late - s.start);
+    }
+    for (Spot& s : gang) s = {s.device, start, start + time, start + late, false};
+    if (best.empty() || gang.front().finish < best.front().finish) best = std::move(gang);
+  };
+  for (const Class& cls : classes_) {
+    const JobOnType& on = row[cls.type.index()];
+    if (!on.possible) continue;
+    std::vector<Spot> here;
+    for (const Item& item : cls.heap) {
+      if (on.memory > view.devices[item.device].memory_total) continue;
+      here.push_back(SpotOn(item, on, view.now));
+    }
+    all.insert(all.end(), here.begin(), here.end());
+    consider(here);
+  }
+  if (best.empty()) consider(all);
+  return best;
+}
+
+void Frontier::ReplaceInHeap(Class& cls, DeviceId device, Nanos until) {
+  auto& heap = cls.heap;
+  size_t at = 0;
+  if (heap.front().device != device.index()) {
+    // Not the top: the earliest entry of this device.
+    size_t found = heap.size();
+    for (size_t i = 0; i < heap.size(); ++i) {
+      if (heap[i].device == device.index() && (found == heap.size() || heap[found] < heap[i])) {
+        found = i;
+      }
+    }
+    at = found;
+  }
+  if (heap[at].free_at <= now_.value()) --idle_;
+  heap[at].free_at = until.value();
+  // Later means down the heap.
+  for (;;) {
+    size_t next = at;
+    for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < heap.size(); ++child) {
+      if (heap[next] < heap[child]) next = child;
+    }
+    if (next == at) break;
+    std::swap(heap[at], heap[next]);
+    at = next;
+  }
+}
+
+void Frontier::Take(const Spot& spot, Nanos until) {
+  Class& cls = classes_[static_cast<size_t>(class_of_[spot.device.index()])];
+  if (!spot.in_gap) return ReplaceInHeap(cls, spot.device, until);
+  for (size_t i = 0; i < cls.gaps.size(); ++i) {
+    Gap& gap = cls.gaps[i];
+    if (gap.device != spot.device || std::max(gap.from, now_) != spot.start) continue;
+    if (gap.from <= now_) --idle_;
+    gap.from = until;
+    if (gap.from >= gap.until) {
+      cls.gaps.erase(cls.gaps.begin() + static_cast<std::ptrdiff_t>(i));
+      --gap_count_;
+    }
+    return;
+  }
+}
+
+void Frontier::TakeGang(std::span<const Spot> spots, Nanos until) {
+  for (const Spot& spot : spots) {
+    Class& cls = classes_[static_cast<size_t>(class_of_[spot.device.index()])];
+    for (const Item& item : cls.heap) {
+      if (item.device != spot.device.index() || Nanos(item.free_at) >= spot.start) continue;
+      cls.gaps.push_back({Nanos(item.free_at), spot.start, item.speed, spot.device});
+      ++gap_count_;
+      if (item.free_at <= now_.value()) ++idle_;
+      break;
+    }
+    ReplaceInHeap(cls, spot.device, until);
+  }
+}
+
+}  // namespace hase::placement

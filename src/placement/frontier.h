@@ -1,0 +1,162 @@
+// Frontier: the index behind "where would this job finish first?". Devices are grouped by class
+// (type × speed bucket); within a class a heap holds the time at which each is next free. One
+// question costs a look at the top of each class, not a scan of the devices, and one plan may
+// place thousands of jobs one behind the other.
+//
+// A plan works on a copy of the heaps (Begin), so nothing needs to be undone. Gaps that gangs leave
+// in front of their common start are kept per class and offered to jobs that surely end before.
+// What is shared among devices in the future (host cores, other residents' memory) is not
+// predicted; a start *now* is tested by admission.
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <vector>
+
+#include "placement/admission.h"
+#include "placement/forecast.h"
+#include "placement/view.h"
+
+namespace hase::placement {
+
+// What the index knows of one job on one device type, remembered from its first sight.
+struct JobOnType {
+  bool possible = false;
+  double mean_s = 0;  // cold, at speed factor 1
+  double late_s = 0;  // exceeded with probability 0.05
+  double variance_s2 = 0;
+  Bytes memory;
+};
+
+class JobTable {
+ public:
+  // Valid until the next call with another job.
+  std::span<const JobOnType> Get(const PlanningView& view, const QueuedJob& job);
+  // Least mean time over the types; infinite if no type is possible.
+  double Least(const PlanningView& view, const QueuedJob& job);
+  void SetSharing(bool sharing) { sharing_ = sharing; }
+
+ private:
+  void Fill(const PlanningView& view, const QueuedJob& job, std::span<JobOnType> row);
+  struct Seen {
+    int64_t inputs = -1;
+    int64_t batch = 0;
+    double memory_factor = 0;
+    double least_s = 0;
+  };
+  std::vector<Seen> seen_;        // by job
+  std::vector<JobOnType> cells_;  // job × type
+  size_t types_ = 0;
+  bool sharing_ = false;
+};
+
+struct Spot {
+  DeviceId device;
+  Nanos start, finish;  // mean
+  Nanos late;           // finish exceeded with probability 0.05, if it starts at `start`
+  bool in_gap = false;
+};
+
+class Frontier {
+ public:
+  // `sharing`: devices that can enforce shares count as two servers of half a device.
+  explicit Frontier(bool sharing = false) : sharing_(sharing) {}
+
+  void Update(const PlanningView& view);  // forecasts what changed; call once per Decide()
+  void Begin(const PlanningView& view);   // a fresh plan
+  // Spots of least finish, best first: at most `per_class` of each class. `admits(device, start)`
+  // has the last word.
+  template <typename Admits>
+  void Find(const PlanningView& view, std::span<const JobOnType> job, int per_class,
+            Admits&& admits, std::vector<Spot>& out) const;
+  // `count` devices of one class (of all, if none has so many) that are free at once, first.
+  std::vector<Spot> FindGang(const PlanningView& view, const QueuedJob& job,
+                             std::span<const JobOnType> row) const;
+  void Take(const Spot& spot, Nanos until);
+  // Every device of a gang until `until`; what lies idle before the common start becomes a gap.
+  void TakeGang(std::span<const Spot> spots, Nanos until);
+  // Devices (servers) free now and not taken by the plan.
+  int idle() const { return idle_; }
+  bool has_gaps() const { return gap_count_ > 0; }
+  const DeviceForecast& ForecastOf(DeviceId device) const { return forecasts_[device.index()]; }
+
+ private:
+  struct Item {
+    int64_t free_at;
+    double speed;
+    uint32_t device;
+    bool operator<(const Item& other) const {  // std heaps keep the greatest on top
+      if (free_at != other.free_at) return free_at > other.free_at;
+      if (speed != other.speed) return speed > other.speed;
+      return device > other.device;
+    }
+  };
+  struct Gap {
+    Nanos from, until;
+    double speed;
+    DeviceId device;
+  };
+  struct Class {
+    DeviceTypeId type;
+    int bucket = 0;
+    std::vector<Item> heap;
+    std::vector<Gap> gaps;
+  };
+  void Refresh(const PlanningView& view, const DeviceState& device);
+  int ClassOf(DeviceTypeId type, double speed);
+  void PushServers(const PlanningView& view, const DeviceState& device);
+  static Spot SpotOn(const Item& item, const JobOnType& job, Nanos now);
+  void ReplaceInHeap(Class& cls, DeviceId device, Nanos until);
+
+  bool sharing_;
+  Nanos now_;
+  std::vector<DeviceForecast> forecasts_;  // by device
+  std::vector<int> class_of_;              // by device
+  std::vector<Class> classes_;
+  int idle_ = 0;
+  int gap_count_ = 0;
+};
+
+template <typename Admits>
+void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, int per_class,
+                    Admits&& admits, std::vector<Spot>& out) const {
+  out.clear();
+  for (const Class& cls : classes_) {
+    const JobOnType& on = job[cls.type.index()];
+    if (!on.possible) continue;
+    for (const Gap& gap : cls.gaps) {
+      const Nanos start = std::max(gap.from, view.now);
+      if (start + FromSeconds(on.late_s * gap.speed) > gap.until) continue;
+      if (!admits(gap.device, start)) continue;
+      out.push_back({gap.device, start, start + FromSeconds(on.mean_s * gap.speed),
+                     start + FromSeconds(on.late_s * gap.speed), true});
+    }
+    // The first few of a binary heap, in order: a child never precedes its parent.
+    size_t open[64];
+    size_t count = 0;
+    int found = 0;
+    if (!cls.heap.empty()) open[count++] = 0;
+    while (count > 0 && found < per_class) {
+      size_t best = 0;
+      for (size_t i = 1; i < count; ++i) {
+        if (cls.heap[open[best]] < cls.heap[open[i]]) best = i;
+      }
+      const size_t at = open[best];
+      open[best] = open[--count];
+      const Item& item = cls.heap[at];
+      const Spot spot = SpotOn(item, on, view.now);
+      if (on.memory <= view.devices[item.device].memory_total && admits(spot.device, spot.start)) {
+        out.push_back(spot);
+        ++found;
+      }
+      for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < cls.heap.size(); ++child) {
+        if (count < std::size(open)) open[count++] = child;
+      }
+    }
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Spot& a, const Spot& b) { return a.finish < b.finish; });
+}
+
+}  // namespace hase::placement
