@@ -4,7 +4,6 @@
 #include <onnxruntime_cxx_api.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <span>
 
@@ -44,35 +43,6 @@ auto Guarded(const std::string& name, F&& body) -> decltype(body()) {
   } catch (const std::exception& e) {
     return Invalid(fmt::format("{}: ONNX Runtime: {}", name, Tidy(e.what())));
   }
-}
-
-struct TypeRow {
-  ElementType type;
-  ONNXTensorElementDataType onnx;
-  std::string_view name;
-  int bytes;
-};
-constexpr std::array kTypes = {
-    TypeRow{ElementType::kFloat, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, "float32", 4},
-    TypeRow{ElementType::kHalf, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16, "float16", 2},
-    TypeRow{ElementType::kBfloat16, ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16, "bfloat16", 2},
-    TypeRow{ElementType::kDouble, ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE, "float64", 8},
-    TypeRow{ElementType::kInt8, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8, "int8", 1},
-    TypeRow{ElementType::kUint8, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, "uint8", 1},
-    TypeRow{ElementType::kInt16, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16, "int16", 2},
-    TypeRow{ElementType::kUint16, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16, "uint16", 2},
-    TypeRow{ElementType::kInt32, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, "int32", 4},
-    TypeRow{ElementType::kUint32, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32, "uint32", 4},
-    TypeRow{ElementType::kInt64, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, "int64", 8},
-    TypeRow{ElementType::kUint64, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64, "uint64", 8},
-    TypeRow{ElementType::kBool, ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL, "bool", 1},
-    TypeRow{ElementType::kString, ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, "string", 0},
-    TypeRow{ElementType::kOther, ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED, "other", 0},
-};
-const TypeRow& RowOf(ElementType type) { return kTypes[static_cast<size_t>(type)]; }
-ElementType FromOnnx(ONNXTensorElementDataType onnx) {
-  const auto* row = std::ranges::find(kTypes, onnx, &TypeRow::onnx);
-  return row == kTypes.end() ? ElementType::kOther : row->type;
 }
 
 TensorInfo Describe(std::string name, const Ort::TypeInfo& type) {
@@ -134,6 +104,15 @@ Ort::SessionOptions Translate(const SessionOptions& options) {
   }
   if (options.profile_prefix) native.EnableProfiling(options.profile_prefix->c_str());
   if (options.save_optimised) native.SetOptimizedModelFilePath(options.save_optimised->c_str());
+  if (options.drop_saved_weights) {
+    native.AddConfigEntry("session.optimized_model_external_initializers_file_name", "/dev/null");
+    native.AddConfigEntry("session.optimized_model_external_initializers_min_size_in_bytes",
+                          "8200");
+  }
+  if (options.weights_folder) {
+    native.AddConfigEntry("session.model_external_initializers_file_folder_path",
+                          options.weights_folder->c_str());
+  }
   if (options.provider == Provider::kCuda) {
     UseCuda(options, native);
   } else if (options.arena_limit) {
@@ -202,8 +181,6 @@ double SumOf(const Ort::Value& value) {
 std::string_view ToString(Provider provider) {
   return provider == Provider::kCuda ? "cuda" : "cpu";
 }
-std::string_view ToString(ElementType type) { return RowOf(type).name; }
-int BytesOf(ElementType type) { return RowOf(type).bytes; }
 
 struct Session::State {
   std::string name;
@@ -315,9 +292,9 @@ Status Session::Prepare(const std::vector<Shape>& shapes, uint64_t seed) {
           state_->buffers.emplace_back(static_cast<size_t>(*count * BytesOf(input.type)));
       Rng rng = Rng(seed).Split(input.name);
       Fill(input.type, buffer, rng);
-      state_->feeds.push_back(Ort::Value::CreateTensor(memory, buffer.data(), buffer.size(),
-                                                       shapes[i].data(), shapes[i].size(),
-                                                       RowOf(input.type).onnx));
+      state_->feeds.push_back(Ort::Value::CreateTensor(
+          memory, buffer.data(), buffer.size(), shapes[i].data(), shapes[i].size(),
+          static_cast<ONNXTensorElementDataType>(ToOnnx(input.type))));
     }
     return {};
   });

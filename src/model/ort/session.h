@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "model/element_type.h"
 #include "model/kernel.h"
 
 namespace hase::model::ort {
@@ -36,27 +37,12 @@ struct SessionOptions {
   std::vector<std::pair<std::string, int64_t>> dimensions;
   std::optional<std::filesystem::path> profile_prefix;  // turns the profiler on
   std::optional<std::filesystem::path> save_optimised;  // ORT writes its graph here while loading
+  bool drop_saved_weights = false;  // the saved graph names its weights but does not hold them
+  // Where a model in memory finds its external weights.
+  std::optional<std::filesystem::path> weights_folder;
 };
 
-enum class ElementType : uint8_t {
-  kFloat,
-  kHalf,
-  kBfloat16,
-  kDouble,
-  kInt8,
-  kUint8,
-  kInt16,
-  kUint16,
-  kInt32,
-  kUint32,
-  kInt64,
-  kUint64,
-  kBool,
-  kString,
-  kOther
-};
-std::string_view ToString(ElementType type);  // "float32", "int64" …
-int BytesOf(ElementType type);                // 0 for strings and other
+using model::ElementType;
 
 struct TensorInfo {
   std::string name;
