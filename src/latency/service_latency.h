@@ -1,0 +1,84 @@
+// Latency of one batch on a share of a device: t(model, device, batch, share, mode | co-residents).
+//
+// A batch consists of terms that a share touches differently (docs/architecture.md, "Shares"):
+//   compute    grows as the SMs given, floor(share · SMs), fall below those the kernels can fill
+//   DRAM       MPS keeps the bandwidth until the SMs left cannot saturate it (p_sat); MIG cuts it
+//              with the slice's memory slices
+//   launch     the host's part: does not depend on the share, and overlaps with device work
+//   serial     per-item work of one process that no larger share speeds up
+//   CPU quota  scales every term by 1 / share: the host runs under the quota too
+// Launch and device work combine as (launch^k + device^k)^(1/k): k = 1 adds them, a large k lets
+// the longer one hide the other. k and the terms' scales are corrected by a few profile points.
+//
+// Times are seconds on one device type; a card's speed factor multiplies them outside. Left out:
+// clock and power (they enter through the speed factor), PCIe contention between co-residents.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "cluster/device.h"
+#include "latency/estimate.h"
+
+namespace hase::latency {
+
+// What one batch asks of the whole device, alone.
+struct ServiceTerms {
+  double compute_s = 0;
+  double fixed_s = 0;  // compute work that does not grow with the batch
+  double dram_s = 0;
+  double launch_s = 0;
+  double serial_s = 0;
+  double parallelism = 1;  // fraction of the SMs that the compute terms can fill
+};
+
+// How the terms combine. The defaults hold without any profile point.
+struct ShareLaw {
+  double overlap = 2;        // k above
+  double saturation = 0.35;  // p_sat: SMs that draw the whole DRAM bandwidth (MPS)
+  double scaling = 1;        // compute ∝ (SMs given)^-scaling
+  double crowding = 0.05;    // cost of sharing the device at all, per unit of DRAM in use by others
+};
+
+struct ShareGrant {
+  MilliShare share = kWholeDevice;
+  cluster::ShareMode mode = cluster::ShareMode::kExclusive;
+  int processes = 1;  // same-model processes inside this one share, all busy
+};
+
+// Co-residents as the law sees them: what they draw while busy, and how often they are.
+struct Neighbour {
+  double dram_demand = 0;  // fraction of the device's bandwidth while busy
+  double busy = 1;         // probability of being busy
+};
+
+// The DRAM bandwidth that a MIG instance of `slices` compute slices gets (A100, H100: 7 compute and
+// 8 memory slices; source: NVIDIA MIG user guide, profile tables).
+double MigMemoryFraction(int slices);
+// Compute slices of a MIG share: the nearest of {1, 2, 3, 4, 7} sevenths.
+int MigSlices(MilliShare share);
+
+// From an estimate of one batch: terms whose combination at the whole device is its latency.
+ServiceTerms TermsOf(const Estimate& estimate, const ShareLaw& law);
+
+// Seconds of one batch with the share alone on the device; `sm_count` 0 = not quantised.
+double RunSeconds(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+                  const ShareGrant& grant);
+// The part of RunSeconds by term, in the order compute (with fixed), dram, launch (what is not
+// hidden), serial: they sum to RunSeconds.
+struct TermSeconds {
+  double compute_s = 0, dram_s = 0, launch_s = 0, serial_s = 0;
+};
+TermSeconds RunSecondsByTerm(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+                             const ShareGrant& grant);
+// Fraction of the device's DRAM bandwidth drawn while such a batch runs.
+double DramDemand(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+                  const ShareGrant& grant);
+
+// Factor >= 1 on RunSeconds from co-residents under MPS: expectation over who is busy.
+// MIG and exclusive: 1. Time-slice: by utilisation, 1 / (1 - Σ busy), bounded.
+double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+                    const ShareGrant& grant, std::span<const Neighbour> neighbours);
+
+}  // namespace hase::latency
