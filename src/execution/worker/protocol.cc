@@ -44,6 +44,7 @@ LoadRequest LoadFrom(const json& j) {
   r.batch = j.at("batch");
   r.threads = j.at("threads");
   r.provider = j.at("provider") == "cuda" ? ort::Provider::kCuda : ort::Provider::kCpu;
+  r.cuda_device = j.at("cuda_device");
   r.optimisation =
       static_cast<ort::Optimisation>(std::clamp(j.at("optimisation").get<int>(), 0, 3));
   r.dimensions = j.at("dimensions");
@@ -114,6 +115,7 @@ json ToJson(const Request& request) {
                                   {"batch", r.batch},
                                   {"threads", r.threads},
                                   {"provider", ort::ToString(r.provider)},
+                                  {"cuda_device", r.cuda_device},
                                   {"optimisation", static_cast<int>(r.optimisation)},
                                   {"dimensions", r.dimensions},
                                   {"warm_up", r.warm_up},

@@ -25,6 +25,7 @@ struct LoadRequest {
   int64_t batch = 1;
   int threads = 0;  // 0 = one per core of the partition
   model::ort::Provider provider = model::ort::Provider::kCpu;
+  int cuda_device = 0;
   model::ort::Optimisation optimisation = model::ort::Optimisation::kAll;
   std::vector<std::pair<std::string, int64_t>> dimensions = {};
   // Runs that are thrown away after loading. Jobs take none: their first batch counts as work.

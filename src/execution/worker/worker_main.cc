@@ -140,6 +140,7 @@ class Server {
     options.intra_threads = load.threads;
     options.optimisation = load.optimisation;
     options.provider = load.provider;
+    options.cuda_device = load.cuda_device;
     options.dimensions = load.dimensions;
     if (!load.profile_prefix.empty()) options.profile_prefix = load.profile_prefix;
     HASE_ASSIGN_OR_RETURN(ort::Session session, ort::Session::Create(load.model, options));
