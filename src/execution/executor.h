@@ -16,6 +16,9 @@
 
 namespace hase::execution {
 
+// A gang's Launch has several slots: its inputs are split evenly over them and they run in
+// lockstep, so one chunk means chunk_inputs of the whole gang.
+//
 // One start of one job (or of a part of a cut job); unique in a run.
 using RunId = Id<struct RunIdTag>;
 
@@ -55,8 +58,8 @@ struct RunFailed {
 };
 struct DeviceChanged {
   DeviceId device;
-  bool up;
-  double speed_factor;
+  bool up = true;
+  std::optional<double> speed_factor;  // where somebody measured it; absent = as before
 };
 struct JobCancelled {
   JobId job;
@@ -75,6 +78,8 @@ struct Event {
 class EventSource {
  public:
   virtual ~EventSource() = default;
+  // An event at `until` itself is returned. A simulated source moves the clock to the event, or to
+  // `until` where there is none; a live source with `until` in the past never blocks.
   virtual std::optional<Event> Next(std::optional<Nanos> until) = 0;
 };
 

@@ -1,2 +1,0 @@
-#include "execution/executor.h"
-#include "execution/journal.h"
