@@ -13,8 +13,8 @@ Result<Solo> ReadSolo(const CsvTable& t, size_t row) {
   HASE_ASSIGN_OR_RETURN(const auto memory, t.Integer(row, "memory_bytes"));
   HASE_ASSIGN_OR_RETURN(const auto load, t.Number(row, "load_ms"));
   if (latency <= 0) {
-    return Invalid(fmt::format("{}: latency {} must be above 0", t.Where(row, "latency_ms"),
-                               latency));
+    return Invalid(
+        fmt::format("{}: latency {} must be above 0", t.Where(row, "latency_ms"), latency));
   }
   if (memory.value_or(0) < 0) {
     return Invalid(fmt::format("{}: must not be negative", t.Where(row, "memory_bytes")));
@@ -33,12 +33,11 @@ TableWorld::TableWorld(const cluster::Cluster& cluster)
 Result<TableWorld> TableWorld::Parse(const std::string& name, std::string_view text,
                                      const model::ModelTable& models,
                                      const cluster::Cluster& cluster) {
-  HASE_ASSIGN_OR_RETURN(
-      const CsvTable t,
-      CsvTable::Parse(name, text,
-                      {"model", "device_type", "batch", "runtime", "precision", "latency_ms",
-                       "memory_bytes", "source", "load_ms"},
-                      {"model", "device_type", "batch", "latency_ms"}));
+  HASE_ASSIGN_OR_RETURN(const CsvTable t,
+                        CsvTable::Parse(name, text,
+                                        {"model", "device_type", "batch", "runtime", "precision",
+                                         "latency_ms", "memory_bytes", "source", "load_ms"},
+                                        {"model", "device_type", "batch", "latency_ms"}));
   TableWorld world(cluster);
   for (size_t row = 0; row < t.rows(); ++row) {
     HASE_ASSIGN_OR_RETURN(const auto targets, cluster::MatchRow(t, row, models, cluster.types));

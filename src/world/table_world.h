@@ -20,8 +20,7 @@ class TableWorld : public World {
   // times.csv: model,device_type,batch,runtime,precision,latency_ms,memory_bytes,source[,load_ms].
   // The cluster outlives the world.
   static Result<TableWorld> Parse(const std::string& name, std::string_view text,
-                                  const model::ModelTable& models,
-                                  const cluster::Cluster& cluster);
+                                  const model::ModelTable& models, const cluster::Cluster& cluster);
   explicit TableWorld(const cluster::Cluster& cluster);
 
   void Set(ModelId model, DeviceTypeId type, int64_t batch, Solo solo);
