@@ -35,12 +35,33 @@ if [ "${#missing[@]}" -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive as_root apt-get install -q -y --no-install-recommends "${missing[@]}"
 fi
 
+source tools/onnxruntime.lock
+source tools/echarts.lock
+check() { # file sha256
+  echo "$2  $1" | sha256sum --check --quiet - || { echo "setup.sh: $1 has the wrong hash" >&2; exit 1; }
+}
+
+# --- Apache ECharts: the report's charts, put into the binary at build time ----------------------
+if [ ! -e "third_party/echarts/.$ECHARTS_VERSION" ]; then
+  echo "setup: Apache ECharts $ECHARTS_VERSION"
+  fetched=$(mktemp -d)
+  (cd "$fetched" && npm pack --silent "echarts@$ECHARTS_VERSION" >/dev/null)
+  check "$fetched/echarts-$ECHARTS_VERSION.tgz" "$ECHARTS_SHA256"
+  rm -rf third_party/echarts
+  mkdir -p third_party/echarts
+  tar -xzf "$fetched/echarts-$ECHARTS_VERSION.tgz" -C third_party/echarts --strip-components=1 \
+    package/LICENSE package/NOTICE
+  tar -xzf "$fetched/echarts-$ECHARTS_VERSION.tgz" -C third_party/echarts --strip-components=2 \
+    package/dist/echarts.min.js
+  rm -rf "$fetched"
+  touch "third_party/echarts/.$ECHARTS_VERSION"
+fi
+
 # --- ONNX Runtime -------------------------------------------------------------------------------
 if [ -n "${ONNXRUNTIME_ROOT:-}" ]; then
   echo "setup: using ONNX Runtime in $ONNXRUNTIME_ROOT"
   exit 0
 fi
-source tools/onnxruntime.lock
 home=third_party/onnxruntime
 stamp="$home/.$ORT_NPM_VERSION-$ORT_HEADERS_VERSION"
 [ -e "$stamp" ] && exit 0
@@ -52,9 +73,6 @@ case "$(uname -m)" in
 esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-check() { # file sha256
-  echo "$2  $1" | sha256sum --check --quiet - || { echo "setup.sh: $1 has the wrong hash" >&2; exit 1; }
-}
 
 echo "setup: ONNX Runtime $ORT_NPM_VERSION library"
 (cd "$work" && npm pack --loglevel=error "onnxruntime-node@$ORT_NPM_VERSION" >/dev/null) ||
