@@ -29,8 +29,8 @@ CREATE INDEX IF NOT EXISTS journal_of_run ON journal(run, n);
 
 // Kinds as LogEntry wants them: views of texts that live for ever.
 std::string_view KindOf(std::string_view text) {
-  constexpr std::array<std::string_view, 10> kKinds = {"arrived",  "started", "chunk",    "finished",
-                                                       "failed",   "reserved", "moved",   "rejected",
+  constexpr std::array<std::string_view, 10> kKinds = {"arrived",   "started",  "chunk", "finished",
+                                                       "failed",    "reserved", "moved", "rejected",
                                                        "cancelled", "device"};
   for (const std::string_view kind : kKinds)
     if (kind == text) return kind;
@@ -75,8 +75,8 @@ void Bind(sqlite3_stmt* statement, int index, int64_t value) {
 }
 template <typename... T>
 auto Values(const T&... values) {
-  return [values...](sqlite3_stmt* statement) {
-    int index = 0;
+  return [values...]([[maybe_unused]] sqlite3_stmt* statement) {
+    [[maybe_unused]] int index = 0;
     (Bind(statement, ++index, values), ...);
   };
 }
@@ -102,9 +102,9 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& folder) 
     return Unavailable(fmt::format("{}: {}; give a folder that can be written with --state", lock,
                                    std::strerror(errno)));
   if (flock(state->lock, LOCK_EX | LOCK_NB) != 0)
-    return Unavailable(fmt::format(
-        "{}: another hase works in this folder; wait for it or give another --state",
-        folder.string()));
+    return Unavailable(
+        fmt::format("{}: another hase works in this folder; wait for it or give another --state",
+                    folder.string()));
   if (sqlite3_open(state->name.c_str(), &state->db) != SQLITE_OK) return state->Failed();
   sqlite3_busy_timeout(state->db, 5000);
   if (sqlite3_exec(state->db, kSchema, nullptr, nullptr, nullptr) != SQLITE_OK)
@@ -113,8 +113,9 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& folder) 
 }
 
 Status Store::Remember(const std::string& name, const std::string& text) {
-  return state_->Execute("INSERT INTO facts VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET text = excluded.text",
-                         Values(std::string_view(name), std::string_view(text)), kNoRows);
+  return state_->Execute(
+      "INSERT INTO facts VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET text = excluded.text",
+      Values(std::string_view(name), std::string_view(text)), kNoRows);
 }
 
 Result<std::optional<std::string>> Store::Recall(const std::string& name) {
@@ -138,13 +139,13 @@ Status Store::EndRun(int64_t run, const std::string& result) {
 
 Result<std::vector<StoredRun>> Store::Runs() {
   std::vector<StoredRun> runs;
-  HASE_RETURN_IF_ERROR(state_->Execute(
-      "SELECT id, policy, done, result FROM runs ORDER BY id", Values(), [&](sqlite3_stmt* s) {
-        runs.push_back({.id = sqlite3_column_int64(s, 0),
-                        .policy = TextAt(s, 1),
-                        .done = sqlite3_column_int64(s, 2) != 0,
-                        .result = TextAt(s, 3)});
-      }));
+  HASE_RETURN_IF_ERROR(state_->Execute("SELECT id, policy, done, result FROM runs ORDER BY id",
+                                       Values(), [&](sqlite3_stmt* s) {
+                                         runs.push_back({.id = sqlite3_column_int64(s, 0),
+                                                         .policy = TextAt(s, 1),
+                                                         .done = sqlite3_column_int64(s, 2) != 0,
+                                                         .result = TextAt(s, 3)});
+                                       }));
   return runs;
 }
 

@@ -2,10 +2,9 @@
 // HASE_ECHARTS are paths that CMake passes.
 #include "measurement/report/assets.h"
 
-#define HASE_INCLUDE_FILE(symbol, path)           \
-  __asm__(".section .rodata\n.global " #symbol    \
-          "\n.balign 16\n" #symbol                \
-          ":\n.incbin \"" path "\"\n.global " #symbol "_end\n" #symbol "_end:\n.byte 0\n.text\n")
+#define HASE_INCLUDE_FILE(symbol, path)                                                      \
+  __asm__(".section .rodata\n.global " #symbol "\n.balign 16\n" #symbol ":\n.incbin \"" path \
+          "\"\n.global " #symbol "_end\n" #symbol "_end:\n.byte 0\n.text\n")
 
 HASE_INCLUDE_FILE(hase_report_page, HASE_PAGE);
 HASE_INCLUDE_FILE(hase_echarts, HASE_ECHARTS);

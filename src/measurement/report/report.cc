@@ -18,11 +18,16 @@ using nlohmann::json;
 json Maybe(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
 
 json ToJson(const ReportBar& b) {
-  return {{"job", b.job},         {"model", b.model},
-          {"device", b.device},   {"why", b.why},
-          {"batch", b.batch},     {"inputs", b.inputs},
-          {"start_s", b.start_s}, {"end_s", b.end_s},
-          {"ok", b.ok},           {"loaded_s", Maybe(b.loaded_s)},
+  return {{"job", b.job},
+          {"model", b.model},
+          {"device", b.device},
+          {"why", b.why},
+          {"batch", b.batch},
+          {"inputs", b.inputs},
+          {"start_s", b.start_s},
+          {"end_s", b.end_s},
+          {"ok", b.ok},
+          {"loaded_s", Maybe(b.loaded_s)},
           {"predicted_end_s", Maybe(b.predicted_end_s)}};
 }
 
@@ -63,9 +68,12 @@ json ToJson(const ReportDecision& d) {
                           {"finish_s", c.finish_s},
                           {"inflicted_s", c.inflicted_s}});
   }
-  return {{"policy", d.policy}, {"kind", d.kind},
-          {"job", d.job},       {"device", d.device},
-          {"why", d.why},       {"t_s", d.t_s},
+  return {{"policy", d.policy},
+          {"kind", d.kind},
+          {"job", d.job},
+          {"device", d.device},
+          {"why", d.why},
+          {"t_s", d.t_s},
           {"predicted_end_s", d.predicted_end_s},
           {"candidates", std::move(candidates)}};
 }
