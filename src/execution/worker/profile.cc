@@ -1,0 +1,95 @@
+#include "execution/worker/profile.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <unordered_map>
+
+namespace hase::execution {
+namespace {
+
+latency::Sample WholeSample(const ProfileRequest& request, const Measurement& m) {
+  latency::Sample sample;
+  sample.whole_model = true;
+  sample.kernel.op = "Model";
+  sample.kernel.op_class = model::OpClass::kOther;
+  sample.kernel.precision = request.kernels->precision;
+  for (const auto& kernel : request.kernels->kernels) {
+    sample.kernel.flops += kernel.flops;
+    sample.kernel.bytes_activations += kernel.bytes_activations;
+    sample.kernel.bytes_weights += kernel.bytes_weights;
+    sample.kernel.bytes_written += kernel.bytes_written;
+  }
+  sample.latency_us = ToMicros(m.typical);
+  sample.spread = m.spread();
+  sample.repeats = m.runs;
+  sample.memory_load = m.loaded.peak;
+  sample.memory_run = m.peak_run;
+  sample.load_time = m.loaded.load;
+  return sample;
+}
+
+void Label(latency::Sample& sample, const ProfileRequest& request) {
+  sample.model = request.kernels->model;
+  sample.batch = request.kernels->batch;
+  sample.device = request.device;
+  sample.runtime = request.kernels->runtime;
+  sample.source = "profile";
+}
+
+}  // namespace
+
+ProfileResult Reconcile(const model::ModelKernels& kernels,
+                        const std::vector<model::ort::NodeTime>& nodes, double whole_us) {
+  std::unordered_map<std::string, const model::ort::NodeTime*> by_name;
+  double total = 0, matched = 0;
+  for (const auto& node : nodes) {
+    by_name[node.name] = &node;
+    total += node.p50_us;
+  }
+  ProfileResult result;
+  for (const auto& kernel : kernels.kernels) {
+    const auto found = by_name.find(kernel.name);
+    if (found == by_name.end()) {
+      ++result.missing;
+      continue;
+    }
+    const auto& node = *found->second;
+    latency::Sample sample;
+    sample.kernel = kernel;
+    sample.latency_us = node.p50_us;
+    sample.spread = node.p50_us > 0 ? (node.p90_us - node.p10_us) / node.p50_us : 0;
+    sample.repeats = node.runs;
+    matched += node.p50_us;
+    result.kernels.push_back(std::move(sample));
+  }
+  result.unmatched = total > 0 ? 1 - matched / total : 0;
+  result.factor = total > 0 ? whole_us / total : 0;
+  // What unmatched nodes took is shared out too, so that the kernels of a model sum to its time.
+  const double scale = matched > 0 ? whole_us / matched : 0;
+  for (auto& sample : result.kernels) sample.latency_us *= scale;
+  return result;
+}
+
+Result<ProfileResult> ProfileModel(const Partition& partition, const ProfileRequest& request) {
+  LoadRequest load;
+  load.model = request.onnx.string();
+  load.batch = request.kernels->batch;
+  HASE_ASSIGN_OR_RETURN(const Measurement whole, Measure(partition, load, request.measure));
+  ProfileResult result;
+  if (request.kernel_times) {
+    load.profile_prefix = (request.scratch / fmt::format("ort-profile-{}", getpid())).string();
+    HASE_ASSIGN_OR_RETURN(const Measurement profiled, Measure(partition, load, request.measure));
+    result = Reconcile(*request.kernels, profiled.nodes, ToMicros(whole.typical));
+    if (result.kernels.empty()) {
+      return Invalid(fmt::format("{}: none of the {} profiled nodes is in the model's kernel list",
+                                 request.onnx.string(), profiled.nodes.size()));
+    }
+  }
+  result.whole = WholeSample(request, whole);
+  Label(result.whole, request);
+  for (auto& sample : result.kernels) Label(sample, request);
+  return result;
+}
+
+}  // namespace hase::execution

@@ -1,0 +1,156 @@
+// Measuring on real workers and small models; the arithmetic of reconciling apart.
+#include "execution/worker/profile.h"
+
+#include <gtest/gtest.h>
+
+#include "execution/worker/bench.h"
+#include "execution/worker/bench_graphs.h"
+
+namespace hase::execution {
+namespace {
+
+Partition OneCore(MilliShare quota = kWholeDevice) {
+  auto partition = Partition::Make({.cores = {0}, .quota = quota});
+  EXPECT_TRUE(partition);
+  return std::move(*partition);
+}
+
+model::Kernel Named(const std::string& name) {
+  model::Kernel kernel;
+  kernel.name = name;
+  return kernel;
+}
+
+TEST(Reconcile, ScalesNodeTimesToSumToTheWhole) {
+  model::ModelKernels kernels;
+  kernels.kernels = {Named("a"), Named("b"), Named("gone")};
+  const std::vector<model::ort::NodeTime> nodes = {
+      {.name = "a",
+       .op = "Conv",
+       .provider = "",
+       .p10_us = 90,
+       .p50_us = 100,
+       .p90_us = 120,
+       .runs = 5},
+      {.name = "b",
+       .op = "Relu",
+       .provider = "",
+       .p10_us = 50,
+       .p50_us = 50,
+       .p90_us = 50,
+       .runs = 5},
+      {.name = "extra",
+       .op = "Reorder",
+       .provider = "",
+       .p10_us = 50,
+       .p50_us = 50,
+       .p90_us = 50,
+       .runs = 5},
+  };
+  const auto result = Reconcile(kernels, nodes, 120);
+  ASSERT_EQ(result.kernels.size(), 2u);
+  EXPECT_EQ(result.missing, 1);
+  EXPECT_DOUBLE_EQ(result.unmatched, 0.25);
+  EXPECT_DOUBLE_EQ(result.factor, 0.6);  // 120 of a profiled 200
+  EXPECT_DOUBLE_EQ(result.kernels[0].latency_us, 80);
+  EXPECT_DOUBLE_EQ(result.kernels[1].latency_us, 40);
+  EXPECT_DOUBLE_EQ(result.kernels[0].spread, 0.3);
+  EXPECT_TRUE(Reconcile(kernels, {}, 120).kernels.empty());
+}
+
+TEST(Measure, RunsAsOftenAsAskedAndKeepsToTheTimeLimit) {
+  const Partition partition = OneCore();
+  LoadRequest load;
+  load.model = "tests/models/steady.onnx";
+  MeasureOptions options;
+  options.min_runs = 7;
+  options.min_time = Nanos(0);
+  const auto seven = Measure(partition, load, options);
+  ASSERT_TRUE(seven) << seven.error().message;
+  EXPECT_EQ(seven->runs, 7);
+  EXPECT_LE(seven->p10, seven->p50);
+  EXPECT_LE(seven->p50, seven->p90);
+  EXPECT_GT(seven->loaded.load, Nanos(0));
+  EXPECT_TRUE(seven->nodes.empty());
+  options.max_time = Nanos(1);
+  EXPECT_EQ(Measure(partition, load, options)->runs, 1);
+  load.model = "tests/models/broken.onnx";
+  const auto broken = Measure(partition, load, options);
+  ASSERT_FALSE(broken);
+  EXPECT_NE(broken.error().message.find("broken.onnx"), std::string::npos);
+}
+
+TEST(ProfileModel, KernelsCarryTheirGeometryAndSumToTheModel) {
+  const Partition partition = OneCore();
+  LoadRequest load;
+  load.model = "tests/models/steady.onnx";
+  load.profile_prefix = testing::TempDir() + "/nodes";
+  const auto names = Measure(partition, load, {});
+  ASSERT_TRUE(names) << names.error().message;
+  model::ModelKernels kernels;
+  kernels.model = "steady";
+  for (const auto& node : names->nodes) kernels.kernels.push_back(Named(node.name));
+  for (auto& kernel : kernels.kernels) kernel.inputs = {{1, 2}};
+  ProfileRequest request;
+  request.onnx = "tests/models/steady.onnx";
+  request.kernels = &kernels;
+  request.device = "cpu-1c-q1";
+  request.measure.min_time = FromMillis(50);
+  request.scratch = testing::TempDir();
+  const auto result = ProfileModel(partition, request);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->kernels.size(), kernels.kernels.size());
+  EXPECT_EQ(result->missing, 0);
+  EXPECT_DOUBLE_EQ(result->unmatched, 0);
+  EXPECT_EQ(result->whole.model, "steady");
+  double sum = 0;
+  for (const auto& sample : result->kernels) {
+    EXPECT_EQ(sample.device, "cpu-1c-q1");
+    EXPECT_FALSE(sample.kernel.inputs.empty());
+    sum += sample.latency_us;
+  }
+  EXPECT_NEAR(sum, result->whole.latency_us, 1e-6 * sum);
+  EXPECT_TRUE(result->whole.whole_model);
+  EXPECT_GT(result->whole.memory_load, MiB(1));
+  EXPECT_GT(result->whole.memory_run, MiB(1));
+  EXPECT_GT(result->whole.load_time, Nanos(0));
+}
+
+TEST(BenchGraph, LoadsAndRunsInOnnxRuntime) {
+  for (const auto& bench : cluster::MicroBenchmarkList(cluster::DeviceKind::kCpu)) {
+    SCOPED_TRACE(bench.name);
+    if (bench.bytes > (32 << 20)) continue;
+    auto session = model::ort::Session::Create(BenchGraph(bench, 3), std::string(bench.name), {});
+    ASSERT_TRUE(session) << session.error().message;
+    ASSERT_TRUE(session->Prepare(1));
+    EXPECT_TRUE(session->Run());
+  }
+}
+
+TEST(RunMicroBenchmarks, FillsEveryFieldWithinReason) {
+  const Partition partition = OneCore();
+  BenchOptions options;
+  options.scratch = testing::TempDir();
+  options.time = FromMillis(5);
+  int steps = 0;
+  options.progress = [&](std::string_view) { ++steps; };
+  const auto bench = RunMicroBenchmarks(partition, options);
+  ASSERT_TRUE(bench) << bench.error().message;
+  EXPECT_EQ(steps, 10);
+  EXPECT_TRUE(bench->measured);
+  EXPECT_EQ(bench->date.size(), 20u);
+  for (const double gflops : {bench->gemm_small, bench->gemm_medium, bench->gemm_large,
+                              bench->conv3x3, bench->conv1x1, bench->depthwise}) {
+    EXPECT_GT(gflops, 0.1);
+    EXPECT_LT(gflops, 5000);  // no single core does this
+  }
+  for (const double gb_s : {bench->copy_small, bench->copy_medium, bench->copy_large}) {
+    EXPECT_GT(gb_s, 0.05);
+    EXPECT_LT(gb_s, 1000);
+  }
+  EXPECT_GT(bench->launch_us, 0.01);
+  EXPECT_LT(bench->launch_us, 1000);
+}
+
+}  // namespace
+}  // namespace hase::execution
