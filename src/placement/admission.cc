@@ -14,24 +14,6 @@ bool TypeAllowed(const QueuedJob& job, DeviceTypeId type) {
                                                type) != job.device_types.end();
 }
 
-bool HostFits(const QueuedJob& job, const NodeState& node) {
-  if (job.host_cores_milli > 0 && node.cores_milli_total > 0 &&
-      job.host_cores_milli > node.cores_milli_free) {
-    return false;
-  }
-  return !(job.host_memory > Bytes(0) && node.memory_total > Bytes(0) &&
-           job.host_memory > node.memory_free);
-}
-
-bool SharesWith(const QueuedJob& job, const Resident& other) {
-  using workload::Sharing;
-  const bool same_owner = job.owner == other.owner;
-  const auto allows = [&](Sharing s) {
-    return s == Sharing::kAny || (s == Sharing::kSameOwner && same_owner);
-  };
-  return allows(job.sharing) && allows(other.sharing);
-}
-
 Obstacle JoinsResidents(std::span<const Resident> residents, const QueuedJob& job,
                         const Slot& slot) {
   for (const Resident& r : residents) {
@@ -39,7 +21,7 @@ Obstacle JoinsResidents(std::span<const Resident> residents, const QueuedJob& jo
       return Obstacle::kBusy;
     }
     if (r.mode != slot.mode) return Obstacle::kMode;
-    if (!SharesWith(job, r)) return Obstacle::kSharing;
+    if (!MayShare(job.owner, job.sharing, r.owner, r.sharing)) return Obstacle::kSharing;
   }
   return Obstacle::kNone;
 }
@@ -83,6 +65,23 @@ std::string_view ToString(Obstacle obstacle) {
       return "host cores or memory";
   }
   return "?";
+}
+
+bool MayShare(OwnerId owner_a, workload::Sharing a, OwnerId owner_b, workload::Sharing b) {
+  const auto allows = [&](workload::Sharing s) {
+    return s == workload::Sharing::kAny ||
+           (s == workload::Sharing::kSameOwner && owner_a == owner_b);
+  };
+  return allows(a) && allows(b);
+}
+
+bool HostFits(const QueuedJob& job, const NodeState& node) {
+  if (job.host_cores_milli > 0 && node.cores_milli_total > 0 &&
+      job.host_cores_milli > node.cores_milli_free) {
+    return false;
+  }
+  return !(job.host_memory > Bytes(0) && node.memory_total > Bytes(0) &&
+           job.host_memory > node.memory_free);
 }
 
 void PlanBook::Begin(const PlanningView& view) {

@@ -65,6 +65,11 @@ class PlanBook {
 // Memory the job needs on this type of device; nullopt where there is no estimate.
 std::optional<Bytes> MemoryOn(const PlanningView& view, const QueuedJob& job, DeviceTypeId type);
 
+// Whether each of the two lets the other on its device.
+bool MayShare(OwnerId owner_a, workload::Sharing a, OwnerId owner_b, workload::Sharing b);
+
+bool HostFits(const QueuedJob& job, const NodeState& node);
+
 // kNone if the device, empty and up, would admit the job.
 Obstacle EverFits(const PlanningView& view, const QueuedJob& job, const DeviceState& device);
 

@@ -27,7 +27,12 @@ void JobTable::Fill(const PlanningView& view, const QueuedJob& job, std::span<Jo
       const latency::Tenant half{job.model, job.batch, MilliShare(kWholeDevice.value() / 2)};
       time = time.ScaledBy(view.estimator->Slowdown(half, type, {}, {}));
     }
-    row[t] = {true, time.mean_s, time.Quantile(0.95), time.variance_s2, MemoryNeed(job, *estimate)};
+    row[t] = {true,
+              time.mean_s,
+              estimate->load_s,
+              means_only_ ? time.mean_s : time.Quantile(0.95),
+              time.variance_s2,
+              MemoryNeed(job, *estimate)};
   }
 }
 
@@ -174,6 +179,27 @@ std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& 
   return best;
 }
 
+std::optional<Spot> Frontier::SpotOf(const PlanningView& view, const JobOnType& job,
+                                     DeviceId device) const {
+  const Class& cls = classes_[static_cast<size_t>(class_of_[device.index()])];
+  for (const Item& item : cls.heap) {
+    if (item.device == device.index()) return SpotOn(item, job, view.now);
+  }
+  return std::nullopt;
+}
+
+Nanos Frontier::MeanEnd() const {
+  double sum_s = 0;
+  int64_t count = 0;
+  for (const Class& cls : classes_) {
+    for (const Item& item : cls.heap) {
+      sum_s += ToSeconds(std::max(Nanos(item.free_at), now_) - now_);
+      ++count;
+    }
+  }
+  return now_ + FromSeconds(count > 0 ? sum_s / static_cast<double>(count) : 0);
+}
+
 void Frontier::ReplaceInHeap(Class& cls, DeviceId device, Nanos until) {
   auto& heap = cls.heap;
   size_t at = 0;
@@ -215,6 +241,14 @@ void Frontier::Take(const Spot& spot, Nanos until) {
     }
     return;
   }
+}
+
+void Frontier::Shorten(DeviceId device, Nanos until) {
+  Class& cls = classes_[static_cast<size_t>(class_of_[device.index()])];
+  for (Item& item : cls.heap) {
+    if (item.device == device.index()) item.free_at = std::min(item.free_at, until.value());
+  }
+  std::make_heap(cls.heap.begin(), cls.heap.end());
 }
 
 void Frontier::TakeGang(std::span<const Spot> spots, Nanos until) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace hase::placement {
 struct JobOnType {
   bool possible = false;
   double mean_s = 0;  // cold, at speed factor 1
+  double load_s = 0;  // of which loading
   double late_s = 0;  // exceeded with probability 0.05
   double variance_s2 = 0;
   Bytes memory;
@@ -36,6 +38,8 @@ class JobTable {
   // Least mean time over the types; infinite if no type is possible.
   double Least(const PlanningView& view, const QueuedJob& job);
   void SetSharing(bool sharing) { sharing_ = sharing; }
+  // Plan with `late_s` = mean: an ablation.
+  void SetMeansOnly(bool means_only) { means_only_ = means_only; }
 
  private:
   void Fill(const PlanningView& view, const QueuedJob& job, std::span<JobOnType> row);
@@ -49,6 +53,7 @@ class JobTable {
   std::vector<JobOnType> cells_;  // job × type
   size_t types_ = 0;
   bool sharing_ = false;
+  bool means_only_ = false;
 };
 
 struct Spot {
@@ -73,12 +78,17 @@ class Frontier {
   // `count` devices of one class (of all, if none has so many) that are free at once, first.
   std::vector<Spot> FindGang(const PlanningView& view, const QueuedJob& job,
                              std::span<const JobOnType> row) const;
+  // Where this device is next free; nullopt if it is down or never free.
+  std::optional<Spot> SpotOf(const PlanningView& view, const JobOnType& job, DeviceId device) const;
   void Take(const Spot& spot, Nanos until);
+  // The last thing taken on this device ends earlier than said.
+  void Shorten(DeviceId device, Nanos until);
   // Every device of a gang until `until`; what lies idle before the common start becomes a gap.
   void TakeGang(std::span<const Spot> spots, Nanos until);
   // Devices (servers) free now and not taken by the plan.
   int idle() const { return idle_; }
-  bool has_gaps() const { return gap_count_ > 0; }
+  // Mean over the devices of the time at which each is free behind the plan.
+  Nanos MeanEnd() const;
   const DeviceForecast& ForecastOf(DeviceId device) const { return forecasts_[device.index()]; }
 
  private:

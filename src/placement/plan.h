@@ -47,6 +47,7 @@ struct Reserve {
   std::vector<Slot> slots;
   Nanos from;              // promised not to start later than this …
   double probability = 0;  // … with this probability
+  Nanos planned_start;     // predicted (mean); a promise is renewed when this device changes
   Record record;
 };
 struct Wait {

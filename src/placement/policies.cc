@@ -12,7 +12,24 @@ constexpr PolicyRow kPolicies[] = {
     {"random", "in order of arrival on a free device drawn at random [seed=]", "Mitzenmacher 2001",
      MakeRandom},
     {"fifo", "one queue, its head takes the next free device", "Slurm sched/builtin", MakeFifo},
+    {"least-loaded", "bound at arrival to the device with the least work left",
+     "Harchol-Balter 2013", MakeLeastLoaded},
+    {"least-allocated", "free device that keeps most memory and share free",
+     "Kubernetes NodeResourcesFit", MakeLeastAllocated},
+    {"most-allocated", "free device that it fills most", "Kubernetes NodeResourcesFit",
+     MakeMostAllocated},
+    {"sjf", "shortest first on its fastest free device", "Conway et al. 1967", MakeSjf},
     {"mct", "in order of arrival where it finishes first", "Maheswaran et al. 1999", MakeMct},
+    {"lpt-mct", "longest first where it finishes first", "Graham 1969, Maheswaran et al. 1999",
+     MakeLptMct},
+    {"spt-mct", "shortest first where it finishes first", "Smith 1956, Maheswaran et al. 1999",
+     MakeSptMct},
+    {"min-min", "again and again the job that can finish first", "Ibarra and Kim 1977", MakeMinMin},
+    {"edf", "earliest deadline first where it finishes first", "Liu and Layland 1973", MakeEdf},
+    {"hase",
+     "list schedule on predictions, promises, backfill, sharing "
+     "[objective=makespan|completion|fair]",
+     "HASE paper", MakeHase},
 };
 
 }  // namespace

@@ -161,7 +161,7 @@ void TestWorld::ApplyStart(const Start& start, Outcome& outcome) {
   test.job.inputs_left -= start.inputs;
   ++test.job.running_parts;
   if (test.first_start_s < 0) test.first_start_s = ToSeconds(now_);
-  for (Promise& promise : outcome.promises) {
+  for (Kept& promise : outcome.promises) {
     if (promise.job == start.job) promise.kept = ToSeconds(now_) <= promise.from_s + 1e-6;
   }
   ++outcome.starts;
@@ -170,7 +170,13 @@ void TestWorld::ApplyStart(const Start& start, Outcome& outcome) {
 }
 
 void TestWorld::Note(const Reserve& reserve, Outcome& outcome) {
-  for (const Promise& promise : outcome.promises) {
+  auto& known = jobs[reserve.job.index()].job.promise;
+  known = {};
+  for (const Slot& slot : reserve.slots) known.devices.push_back(slot.device);
+  known.from = reserve.from;
+  known.probability = reserve.probability;
+  known.planned_start = reserve.planned_start;
+  for (const Kept& promise : outcome.promises) {
     if (promise.job == reserve.job) return;
   }
   outcome.promises.push_back(

@@ -59,7 +59,7 @@ class TestWorld {
   // Arrivals must not decrease. Returns the job, to be changed before Run().
   QueuedJob& AddJob(ModelId model, int64_t inputs, double arrival_s, double truth_factor = 1);
 
-  struct Promise {
+  struct Kept {
     JobId job;
     double made_s, from_s, probability;
     bool kept = false;
@@ -67,7 +67,7 @@ class TestWorld {
   struct Outcome {
     double makespan_s = 0, mean_flow_s = 0;
     int64_t decisions = 0, starts = 0, co_located = 0;
-    std::vector<Promise> promises;    // the first one each job was given
+    std::vector<Kept> promises;       // the first one each job was given
     std::vector<std::string> broken;  // invariants that failed; empty is good
     bool stuck = false;               // jobs waited, nothing ran, and the policy started nothing
   };

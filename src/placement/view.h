@@ -15,6 +15,15 @@
 
 namespace hase::placement {
 
+// The last Reserve decided for a job, as the engine remembers it: a policy that starts anew (after
+// a restart, from a snapshot) takes it over and so decides as the old one would have.
+struct Promise {
+  std::vector<DeviceId> devices;  // empty: none was made
+  Nanos from;                     // promised not to start later than this …
+  double probability = 0;         // … with this probability
+  Nanos planned_start;            // where the policy saw it last
+};
+
 struct QueuedJob {
   JobId id;
   ModelId model;
@@ -32,6 +41,7 @@ struct QueuedJob {
   int host_cores_milli = 0;
   Bytes host_memory;
   double memory_factor = 1;  // > 1 after an out-of-memory: asks for more than predicted
+  Promise promise;
 };
 
 // Two rules that the engine's ledger and every policy must share. A gang's slots split the inputs

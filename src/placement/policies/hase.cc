@@ -1,0 +1,264 @@
+#include "placement/policies/hase.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "placement/policies/factories.h"
+
+namespace hase::placement {
+namespace {
+
+// Believes that company costs nothing: the ablation interference=off.
+class BlindEstimator final : public latency::Estimator {
+ public:
+  explicit BlindEstimator(const latency::Estimator& real) : real_(real) {}
+  const latency::Estimate* Find(ModelId model, DeviceTypeId type, int64_t batch) const override {
+    return real_.Find(model, type, batch);
+  }
+  std::string WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const override {
+    return real_.WhyNot(model, type, batch);
+  }
+  double Slowdown(const latency::Tenant&, DeviceTypeId, std::span<const latency::Tenant>,
+                  const latency::ForeignLoad&) const override {
+    return 1;
+  }
+
+ private:
+  const latency::Estimator& real_;
+};
+
+std::string Missing(const QueuedJob& job, Nanos finish) {
+  if (!job.deadline || finish <= *job.deadline) return "";
+  return fmt::format("; will miss its deadline by {:.1f} s", ToSeconds(finish - *job.deadline));
+}
+
+Candidate ToCandidate(const PlanningView& view, const Spot& spot) {
+  return {spot.device,
+          kWholeDevice,
+          spot.start,
+          spot.finish,
+          Nanos(0),
+          spot.start > view.now ? fmt::format("busy until {:.1f} s", ToSeconds(spot.start))
+                                : "compute"};
+}
+
+}  // namespace
+
+Hase::Hase(const HaseOptions& options) : options_(options) {
+  table_.SetMeansOnly(!options.quantile);
+}
+
+bool Hase::Rank::operator<(const Rank& other) const {
+  return std::tuple(tier, -priority, key, arrival, job->id) <
+         std::tuple(other.tier, -other.priority, other.key, other.arrival, other.job->id);
+}
+
+std::optional<Promise>& Hase::PromiseOf(JobId job) {
+  if (job.index() >= promises_.size()) promises_.resize(2 * job.index() + 1);
+  return promises_[job.index()];
+}
+
+void Hase::AdmitNew(const PlanningView& view, Plan& plan) {
+  rejected_.clear();
+  for (const QueuedJob* job : new_jobs_.Update(view)) {
+    auto reject = RejectIfImpossible(view, *job);
+    if (!reject && options_.reject_late && job->deadline) {
+      const Nanos best = view.now + FromSeconds(table_.Least(view, *job));
+      if (best > *job->deadline) {
+        reject = Reject{job->id,
+                        fmt::format("will miss its deadline by {:.1f} s even if it starts at once",
+                                    ToSeconds(best - *job->deadline)),
+                        ""};
+      }
+    }
+    if (reject) {
+      rejected_.push_back(job->id);
+      plan.decisions.emplace_back(std::move(*reject));
+    } else if (!job->promise.devices.empty()) {
+      PromiseOf(job->id) = job->promise;
+    }
+  }
+}
+
+void Hase::Order(const PlanningView& view) {
+  order_.clear();
+  order_.reserve(view.queue.size());
+  for (const QueuedJob& job : view.queue) {
+    if (job.running_parts >= job.max_parallel || job.inputs_left <= 0) continue;
+    if (!rejected_.empty() && std::ranges::find(rejected_, job.id) != rejected_.end()) continue;
+    const double least = table_.Least(view, job);
+    const double waited = ToSeconds(view.now - job.arrival);
+    Rank rank{2, job.priority + static_cast<int>(waited / options_.ageing_s), 0, job.arrival, &job};
+    if (waited >= options_.overdue_s) {
+      rank.tier = 0;
+      rank.key = ToSeconds(job.arrival);
+      rank.priority = 0;
+    } else {
+      if (job.deadline) {
+        const double slack = ToSeconds(*job.deadline - view.now) - least;
+        if (slack >= 0 && slack < least) rank.tier = 1;
+      }
+      switch (options_.objective) {
+        case Objective::kMakespan:
+          rank.key = -least;
+          break;
+        case Objective::kCompletion:
+          rank.key = least;
+          break;
+        case Objective::kFair:
+          rank.key = ToSeconds(job.arrival) + least;
+          break;
+      }
+    }
+    order_.push_back(rank);
+  }
+  std::sort(order_.begin(), order_.end());
+}
+
+// A divisible job that would end after the rest of the plan hands out only what ends with it; the
+// other devices take what is left when they are free. nullopt: start all of it.
+std::optional<Hase::Part> Hase::PartOf(const PlanningView& view, const Planned& planned) const {
+  const QueuedJob& job = *planned.job;
+  const Nanos end = frontier_.MeanEnd();
+  if (!options_.chunking || !complete_ || job.max_parallel == 1 || job.gang > 1) return {};
+  if (planned.finish() <= end) return {};
+  const DeviceState& device = view.devices[planned.spots[0].device.index()];
+  const latency::Estimate* estimate = view.estimator->Find(job.model, device.type, job.batch);
+  const double load = IsWarm(device, job.model) ? 0 : estimate->load_s * device.speed_factor;
+  const double length = ToSeconds(planned.finish() - view.now);
+  const double wanted = std::max(ToSeconds(end - view.now), 4 * load);
+  if (length - wanted <= 3 * load) return {};  // the rest would mostly load
+  const double run_s = (length - load) / BatchesPerSlot(job.inputs_left, job.batch, 1);
+  const auto batches = static_cast<int64_t>(std::ceil((wanted - load) / run_s));
+  if (batches * job.batch >= job.inputs_left) return {};
+  return Part{batches * job.batch,
+              view.now + FromSeconds(load + run_s * static_cast<double>(batches))};
+}
+
+int64_t Hase::EmitStart(const PlanningView& view, Planned& planned, Plan& plan) {
+  const QueuedJob& job = *planned.job;
+  Start start;
+  start.job = job.id;
+  start.batch = job.batch;
+  start.inputs = job.inputs_left;
+  for (const Spot& spot : planned.spots) {
+    start.slots.push_back({spot.device, kWholeDevice, cluster::ShareMode::kExclusive});
+  }
+  Nanos finish = planned.finish();
+  if (const auto part = PartOf(view, planned)) {
+    start.inputs = part->inputs;
+    finish = part->finish;
+  }
+  start.record.why = fmt::format(
+      "{} on device {} now{}{}",
+      start.inputs < job.inputs_left ? "first part, which ends with the rest of the plan,"
+                                     : "finishes first",
+      planned.spots[0].device.index(),
+      planned.runners_up.empty()
+          ? ""
+          : fmt::format(", {:.1f} s before device {}",
+                        ToSeconds(planned.runners_up[0].finish - planned.finish()),
+                        planned.runners_up[0].device.index()),
+      Missing(job, finish));
+  start.record.predicted_finish = finish;
+  start.record.candidates.push_back(ToCandidate(view, planned.spots[0]));
+  for (const Spot& spot : planned.runners_up) {
+    start.record.candidates.push_back(ToCandidate(view, spot));
+  }
+  planned.started = true;
+  const int64_t left = job.inputs_left - start.inputs;
+  if (left > 0) frontier_.Shorten(planned.spots[0].device, finish);
+  plan.decisions.emplace_back(std::move(start));
+  return left;
+}
+
+void Hase::EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left) {
+  QueuedJob rest = job;
+  rest.inputs_left = left;
+  ++rest.running_parts;
+  if (rest.running_parts >= rest.max_parallel || frontier_.idle() == 0) return;
+  parts_.push_back(std::move(rest));
+  Place(view, parts_.back());
+}
+
+void Hase::EmitPromise(const PlanningView& view, const Planned& planned, Plan& plan) {
+  auto& promise = PromiseOf(planned.job->id);
+  std::vector<DeviceId> devices;
+  for (const Spot& spot : planned.spots) devices.push_back(spot.device);
+  const bool same_place = promise && promise->devices == devices;
+  if (!promise) promise = {{}, LateStart(view, planned), options_.probability, Nanos(0)};
+  promise->devices = std::move(devices);
+  promise->planned_start = planned.start();
+  if (same_place) return;
+  Reserve reserve;
+  reserve.job = planned.job->id;
+  for (const Spot& spot : planned.spots) {
+    reserve.slots.push_back({spot.device, kWholeDevice, cluster::ShareMode::kExclusive});
+  }
+  reserve.from = promise->from;
+  reserve.probability = promise->probability;
+  reserve.planned_start = planned.start();
+  reserve.record.why =
+      fmt::format("waits for device {}, free at about {:.1f} s, rather than start elsewhere{}",
+                  planned.spots[0].device.index(), ToSeconds(planned.start()),
+                  Missing(*planned.job, planned.finish()));
+  reserve.record.predicted_finish = planned.finish();
+  reserve.record.candidates.push_back(ToCandidate(view, planned.spots[0]));
+  for (const Spot& spot : planned.runners_up) {
+    reserve.record.candidates.push_back(ToCandidate(view, spot));
+  }
+  plan.decisions.emplace_back(std::move(reserve));
+}
+
+void Hase::Emit(const PlanningView& view, Plan& plan) {
+  bool blocked = false;
+  parts_.clear();
+  for (size_t i = 0; i < planned_.size(); ++i) {  // grows by the rests of cut jobs
+    if (planned_[i].start() > view.now) {
+      blocked = true;
+    } else if (options_.backfill || !blocked) {
+      if (options_.sharing && TryPair(view, planned_[i], plan)) continue;
+      const QueuedJob& job = *planned_[i].job;
+      if (const int64_t left = EmitStart(view, planned_[i], plan); left > 0) {
+        EmitRest(view, job, left);
+      }
+    }
+  }
+  if (options_.sharing) Share(view, plan);
+  int64_t depth = options_.reservation_depth;
+  std::optional<Nanos> first_wait;
+  for (const Planned& planned : planned_) {
+    if (planned.started || planned.start() <= view.now) continue;
+    if (!first_wait || planned.start() < *first_wait) first_wait = planned.start();
+    if (planned.job->running_parts > 0) continue;  // has started: nothing to promise
+    if (depth > 0 || PromiseOf(planned.job->id)) EmitPromise(view, planned, plan);
+    --depth;
+  }
+  // Idle devices wait for busier, faster ones: look again if those overrun. Nothing else needs it.
+  if (frontier_.idle() > 0 && first_wait) {
+    plan.wake_at = *first_wait + Nanos((*first_wait - view.now).value() / 20 + 1'000'000);
+  }
+}
+
+Plan Hase::Decide(const PlanningView& original) {
+  PlanningView view = original;
+  std::optional<BlindEstimator> blind;
+  if (!options_.interference) view.estimator = &blind.emplace(*original.estimator);
+  Plan plan;
+  AdmitNew(view, plan);
+  frontier_.Update(view);
+  Order(view);
+  MakePlan(view);
+  Emit(view, plan);
+  return plan;
+}
+
+Result<std::unique_ptr<Policy>> MakeHase(std::string_view options) {
+  HASE_ASSIGN_OR_RETURN(const HaseOptions parsed, HaseOptions::Parse(options));
+  return std::make_unique<Hase>(parsed);
+}
+
+}  // namespace hase::placement

@@ -1,0 +1,125 @@
+// hase: hybrid scheduling by prediction. Every Decide() makes a list schedule of the whole queue on
+// predicted device times, so a job waits for a faster device exactly if it ends earlier there
+// behind everything that is planned before it; what the plan starts now is started.
+//
+// 1. order     overdue jobs, then urgent ones, then priority (ageing), then the objective
+// 2. stage one the frontier index: K earliest finishes of each device class
+// 3. stage two exact finish of these: warm model, strangers' load; a divisible job's part ends with
+//              the rest of the plan
+// 4. promises  the first `reservation_depth` blocked jobs hold one, made on the joint finish of all
+//              that is before them. A plan that would break one is made again, promised jobs first
+// 5. polish    makespan, small queues: moves and swaps off the device that ends last
+// 6. sharing   blocked jobs join residents, or start in pairs, where that is predicted to pay and
+//              no promise suffers
+// Idea of the two stages and of reservation with backfilling: the HASE paper; EASY and conservative
+// backfilling: Mu'alem and Feitelson (2001). Left out: preemption, migration of running parts.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "placement/frontier.h"
+#include "placement/policies/hase_options.h"
+#include "placement/policy.h"
+#include "placement/rival.h"
+
+namespace hase::placement {
+
+class Hase final : public Policy {
+ public:
+  explicit Hase(const HaseOptions& options);
+  Plan Decide(const PlanningView& view) override;
+
+ private:
+  struct Planned {
+    const QueuedJob* job = nullptr;
+    std::vector<Spot> spots;       // gang
+    std::vector<Spot> runners_up;  // for the record
+    double start_variance_s2 = 0;  // of the start; zero if it is now
+    bool started = false;
+    Nanos start() const { return spots.front().start; }
+    Nanos finish() const { return spots.front().finish; }
+  };
+  struct Rank {
+    int tier;  // 0 overdue, 1 urgent, 2 the rest
+    int priority;
+    double key;
+    Nanos arrival;
+    const QueuedJob* job;
+    bool operator<(const Rank& other) const;
+  };
+
+  // hase.cc
+  void AdmitNew(const PlanningView& view, Plan& plan);
+  void Order(const PlanningView& view);
+  void Emit(const PlanningView& view, Plan& plan);
+  struct Part {
+    int64_t inputs;
+    Nanos finish;
+  };
+  std::optional<Part> PartOf(const PlanningView& view, const Planned& planned) const;
+  // Returns the inputs it did not hand out.
+  int64_t EmitStart(const PlanningView& view, Planned& planned, Plan& plan);
+  void EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left);
+  void EmitPromise(const PlanningView& view, const Planned& planned, Plan& plan);
+  std::optional<Promise>& PromiseOf(JobId job);
+
+  // hase_plan.cc
+  void MakePlan(const PlanningView& view);
+  void Pass(const PlanningView& view, bool promised_first);
+  bool Place(const PlanningView& view, const QueuedJob& job);
+  bool PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise);
+  void Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const;
+  void Commit(const PlanningView& view, const QueuedJob& job, Planned planned);
+  int BrokenPromises(const PlanningView& view) const;
+  Nanos LateStart(const PlanningView& view, const Planned& planned) const;
+  double& FreeVariance(DeviceId device);
+
+  // hase_polish.cc
+  void Polish(const PlanningView& view);
+
+  // hase_share.cc
+  struct Company;  // what co-location would do, in numbers
+  void Share(const PlanningView& view, Plan& plan);
+  void UpdateRooms(const PlanningView& view);
+  bool TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& budget);
+  bool TryPair(const PlanningView& view, Planned& first, Plan& plan);
+  Company Weigh(const PlanningView& view, const DeviceState& device,
+                std::span<const Resident> joining) const;
+  bool Pays(const PlanningView& view, const Company& company, Nanos planned_finish,
+            double alone_s) const;
+  bool PromisesHold(const PlanningView& view, DeviceId device, std::span<const JobId> joining,
+                    double shift_s) const;
+  bool IsDeep(const PlanningView& view, double horizon_s) const;
+
+  HaseOptions options_;
+  JobTable table_;
+  Frontier frontier_;
+  NewJobs new_jobs_;
+  PlanBook book_;
+  std::vector<Rank> order_;
+  std::vector<Planned> planned_;
+  std::deque<QueuedJob> parts_;  // rests of jobs cut in this call
+  std::vector<Spot> spots_;
+  std::vector<std::optional<Promise>> promises_;  // by job
+  std::vector<JobId> rejected_;                   // in this call
+  std::vector<uint64_t> placed_in_;               // by job: the pass that placed it
+  struct Variance {
+    uint64_t pass = 0;
+    double s2 = 0;
+  };
+  std::vector<Variance> free_variance_;  // by device
+  uint64_t pass_ = 0;
+  // Shared devices with room, by type: most room first.
+  std::vector<std::set<std::pair<int64_t, uint32_t>>> rooms_;
+  std::vector<int64_t> room_of_;  // by device; 0 = not listed
+  int blocked_ = 0;
+  bool complete_ = false;  // every job of the queue is in the plan
+};
+
+}  // namespace hase::placement

@@ -1,0 +1,187 @@
+// The list schedule and its promises.
+#include <algorithm>
+#include <cmath>
+
+#include "placement/policies/hase.h"
+
+namespace hase::placement {
+namespace {
+// Predicted times are sums of doubles rounded to nanoseconds; a promise is not broken by less.
+constexpr Nanos kRounding = Nanos(2'000);
+// Queues up to this length are planned to the end: polishing and cutting need the whole plan.
+constexpr size_t kWholePlan = 96;
+}  // namespace
+
+double& Hase::FreeVariance(DeviceId device) {
+  Variance& v = free_variance_[device.index()];
+  if (v.pass != pass_) v = {pass_, frontier_.ForecastOf(device).until_free.variance_s2};
+  return v.s2;
+}
+
+void Hase::Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const {
+  bool changed = false;
+  for (Spot& spot : spots) {
+    const DeviceState& device = view.devices[spot.device.index()];
+    const bool strangers =
+        device.foreign.valid && (device.foreign.sm > 0 || device.foreign.dram > 0);
+    if (spot.start > view.now || (device.warm.empty() && !strangers)) continue;
+    const auto solo = SoloTime(view, job, job.inputs_left, device);
+    if (!solo) continue;
+    double slow = 1;
+    if (strangers) {
+      slow = view.estimator->Slowdown({job.model, job.batch, kWholeDevice}, device.type, {},
+                                      device.foreign);
+    }
+    spot.finish = spot.start + FromSeconds(solo->mean_s * slow);
+    changed = true;
+  }
+  if (!changed) return;
+  std::ranges::stable_sort(spots, {}, &Spot::finish);
+}
+
+void Hase::Commit(const PlanningView& view, const QueuedJob& job, Planned planned) {
+  planned.job = &job;
+  const bool now = planned.start() <= view.now;
+  latency::Spread start;
+  for (const Spot& spot : planned.spots) {
+    double& variance = FreeVariance(spot.device);
+    if (!now) start = LaterOf(start, {ToSeconds(spot.start - view.now), variance});
+    const DeviceState& device = view.devices[spot.device.index()];
+    const JobOnType& on = table_.Get(view, job)[device.type.index()];
+    variance = (now ? 0 : variance) + on.variance_s2 * device.speed_factor * device.speed_factor;
+    if (now) {
+      book_.Add(job, {spot.device, kWholeDevice, cluster::ShareMode::kExclusive}, on.memory);
+    }
+  }
+  planned.start_variance_s2 = start.variance_s2;
+  if (job.gang > 1) {
+    frontier_.TakeGang(planned.spots, planned.finish());
+  } else {
+    frontier_.Take(planned.spots[0], planned.finish());
+  }
+  if (!now) ++blocked_;
+  placed_in_[job.id.index()] = pass_;
+  planned_.push_back(std::move(planned));
+}
+
+bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
+  const auto row = table_.Get(view, job);
+  const auto fits = [&](DeviceId id, Nanos start) {
+    return start > view.now ||
+           FitsNow(view, book_, job, {id, kWholeDevice, cluster::ShareMode::kExclusive}) ==
+               Obstacle::kNone;
+  };
+  Planned planned;
+  if (job.gang > 1) {
+    planned.spots = frontier_.FindGang(view, job, row);
+    for (const Spot& spot : planned.spots) {
+      if (!fits(spot.device, spot.start)) return false;
+    }
+    if (planned.spots.empty()) return false;
+  } else {
+    frontier_.Find(view, row, static_cast<int>(options_.candidates), fits, spots_);
+    if (spots_.empty()) return false;
+    Refine(view, job, spots_);
+    planned.spots.push_back(spots_.front());
+    // Runners-up are for the record of what is started or promised; the long tail needs none.
+    if (spots_.front().start <= view.now || blocked_ < options_.reservation_depth) {
+      const size_t count = std::min<size_t>(spots_.size(), 4);
+      planned.runners_up.assign(spots_.begin() + 1,
+                                spots_.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+  }
+  Commit(view, job, std::move(planned));
+  return true;
+}
+
+bool Hase::PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise) {
+  const auto row = table_.Get(view, job);
+  Planned planned;
+  Nanos start, time, late;
+  for (const DeviceId id : promise.devices) {
+    if (id.index() >= view.devices.size()) return false;
+    const JobOnType& on = row[view.devices[id.index()].type.index()];
+    const auto spot = on.possible ? frontier_.SpotOf(view, on, id) : std::nullopt;
+    if (!spot) return false;
+    planned.spots.push_back(*spot);
+    start = std::max(start, spot->start);
+    time = std::max(time, spot->finish - spot->start);
+    late = std::max(late, spot->late - spot->start);
+  }
+  if (planned.spots.size() != static_cast<size_t>(job.gang)) return false;
+  for (Spot& spot : planned.spots) spot = {spot.device, start, start + time, start + late, false};
+  if (start <= view.now) {
+    for (const Spot& spot : planned.spots) {
+      const Slot slot{spot.device, kWholeDevice, cluster::ShareMode::kExclusive};
+      if (FitsNow(view, book_, job, slot) != Obstacle::kNone) return false;
+    }
+  }
+  Commit(view, job, std::move(planned));
+  return true;
+}
+
+Nanos Hase::LateStart(const PlanningView& view, const Planned& planned) const {
+  const double mean = ToSeconds(planned.start() - view.now);
+  if (!options_.quantile || mean <= 0) return planned.start();
+  const latency::Spread start{mean, planned.start_variance_s2};
+  return view.now + FromSeconds(start.Quantile(options_.probability));
+}
+
+int Hase::BrokenPromises(const PlanningView& view) const {
+  int broken = 0;
+  for (const Planned& planned : planned_) {
+    const size_t job = planned.job->id.index();
+    if (job >= promises_.size() || !promises_[job]) continue;
+    if (LateStart(view, planned) > std::max(promises_[job]->from, view.now) + kRounding) ++broken;
+  }
+  return broken;
+}
+
+void Hase::Pass(const PlanningView& view, bool promised_first) {
+  ++pass_;
+  blocked_ = 0;
+  planned_.clear();
+  book_.Begin(view);
+  frontier_.Begin(view);
+  std::vector<const QueuedJob*> promised;
+  for (const Rank& rank : order_) {
+    const size_t i = rank.job->id.index();
+    if (i >= placed_in_.size()) placed_in_.resize(2 * i + 1);
+    if (i < promises_.size() && promises_[i]) promised.push_back(rank.job);
+  }
+  size_t promised_left = promised.size();
+  if (promised_first) {
+    std::ranges::stable_sort(promised, {}, [&](const QueuedJob* job) {
+      return promises_[job->id.index()]->planned_start;
+    });
+    for (const QueuedJob* job : promised) PlaceOn(view, *job, *promises_[job->id.index()]);
+    promised_left = 0;
+  }
+  const bool whole = order_.size() <= kWholePlan;
+  complete_ = true;
+  for (const Rank& rank : order_) {
+    const size_t i = rank.job->id.index();
+    if (placed_in_[i] == pass_) continue;
+    if (!whole && frontier_.idle() == 0 && promised_left == 0 &&
+        blocked_ >= options_.reservation_depth) {
+      complete_ = false;
+      break;
+    }
+    Place(view, *rank.job);
+    if (promised_left > 0 && i < promises_.size() && promises_[i]) --promised_left;
+  }
+}
+
+void Hase::MakePlan(const PlanningView& view) {
+  free_variance_.resize(std::max(free_variance_.size(), view.devices.size()));
+  Pass(view, /*promised_first=*/false);
+  const int broken = BrokenPromises(view);
+  if (broken > 0) {
+    Pass(view, /*promised_first=*/true);
+    if (BrokenPromises(view) < broken) return;
+    Pass(view, /*promised_first=*/false);  // nothing is gained: overruns have broken them already
+  }
+  if (options_.polish && options_.objective == Objective::kMakespan && complete_) Polish(view);
+}
+
+}  // namespace hase::placement

@@ -1,0 +1,275 @@
+// Co-location: blocked jobs join residents that have left room, or start in pairs on a device that
+// would have gone to one of them, where the prediction says that it pays.
+//
+// It pays, for the makespan: with a deep queue, if the device then does more work per second; with
+// a shallow one, if all of it ends before the plan without sharing would. For completion times: if
+// what the newcomer gains exceeds what it inflicts on residents, weighted by priority; a deep queue
+// adds what the higher throughput spares everybody behind.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "placement/policies/hase.h"
+
+namespace hase::placement {
+namespace {
+
+constexpr int kPartners = 8;            // blocked jobs looked at, in the plan's order
+constexpr int kRoomsPerType = 4;        // shared devices looked at per job and type
+constexpr int kWeighings = 48;          // per Decide(): bounds its time
+constexpr double kServiceSlack = 1.02;  // a service may be slowed so much by a job that joins
+
+cluster::ShareMode SharedMode(const DeviceState& device) {
+  for (const cluster::ShareMode mode : device.modes) {
+    if (mode != cluster::ShareMode::kExclusive) return mode;
+  }
+  return cluster::ShareMode::kExclusive;
+}
+
+std::vector<double> Slowdowns(const PlanningView& view, const DeviceState& device,
+                              const std::vector<latency::Tenant>& tenants) {
+  std::vector<double> slow;
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    std::vector<latency::Tenant> others = tenants;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    slow.push_back(view.estimator->Slowdown(tenants[i], device.type, others, device.foreign));
+  }
+  return slow;
+}
+
+}  // namespace
+
+struct Hase::Company {
+  bool allowed = true;     // no service suffers
+  double rate_gain = 0;    // work per second gained, in units of one whole device
+  double inflicted_s = 0;  // delay of residents, weighted by priority
+  double free_before_s = 0, free_after_s = 0;  // until all have ended, mean
+  double late_shift_s = 0;                     // by how much the promised quantile of that moves
+  std::vector<double> ends_s;                  // of the newcomers, from now
+};
+
+Hase::Company Hase::Weigh(const PlanningView& view, const DeviceState& device,
+                          std::span<const Resident> joining) const {
+  Company result;
+  const DeviceForecast before = ForecastDevice(view, device);
+  const DeviceForecast after = ForecastDevice(view, device, joining);
+  std::vector<latency::Tenant> tenants;
+  for (const Resident& r : device.residents) tenants.push_back(r.tenant);
+  const std::vector<double> slow_before = Slowdowns(view, device, tenants);
+  for (const Resident& r : joining) tenants.push_back(r.tenant);
+  const std::vector<double> slow_after = Slowdowns(view, device, tenants);
+  for (double s : slow_after) result.rate_gain += 1 / s;
+  for (double s : slow_before) result.rate_gain -= 1 / s;
+  const int priority = joining.front().priority;
+  for (size_t i = 0; i < device.residents.size(); ++i) {
+    const Resident& r = device.residents[i];
+    if (!r.left) {
+      result.allowed = result.allowed && slow_after[i] <= slow_before[i] * kServiceSlack;
+      result.rate_gain += 1 / slow_before[i] - 1 / slow_after[i];
+      continue;
+    }
+    const double weight = std::exp2(std::clamp(r.priority - priority, -8, 8));
+    result.inflicted_s +=
+        weight * std::max(0.0, after.until_end[i].mean_s - before.until_end[i].mean_s);
+  }
+  for (size_t i = device.residents.size(); i < after.until_end.size(); ++i) {
+    result.ends_s.push_back(after.until_end[i].mean_s);
+  }
+  result.free_before_s = before.until_free.mean_s;
+  result.free_after_s = after.until_free.mean_s;
+  const auto late = [&](const DeviceForecast& f) {
+    if (!options_.quantile || f.until_free.mean_s <= 0) return f.until_free.mean_s;
+    return f.until_free.Quantile(options_.probability);
+  };
+  result.late_shift_s = late(after) - late(before);
+  return result;
+}
+
+bool Hase::IsDeep(const PlanningView& view, double horizon_s) const {
+  if (!complete_) return order_.size() > 3 * view.devices.size();
+  return ToSeconds(frontier_.MeanEnd() - view.now) > 2.5 * horizon_s;
+}
+
+// `planned_finish` of the (last) newcomer without sharing; `alone_s`: how much longer than now the
+// first of a pair would run alone, nothing where residents are joined.
+bool Hase::Pays(const PlanningView& view, const Company& company, Nanos planned_finish,
+                double alone_s) const {
+  if (!company.allowed) return false;
+  const double planned_s = ToSeconds(planned_finish - view.now);
+  const bool deep = IsDeep(view, company.free_after_s);
+  if (options_.objective == Objective::kMakespan) {
+    if (deep) return company.rate_gain >= (alone_s > 0 ? 1 : 0) + options_.share_gain;
+    return company.rate_gain > (alone_s > 0 ? 1 : 0) &&
+           company.free_after_s <= planned_s * (1 - options_.share_gain);
+  }
+  const double own = planned_s - company.ends_s.back();
+  double delay = company.inflicted_s;
+  if (alone_s > 0) delay += std::max(0.0, company.ends_s.front() - alone_s);
+  double others = 0;
+  if (deep) {
+    const double behind =
+        static_cast<double>(order_.size()) / static_cast<double>(view.devices.size());
+    others = (company.rate_gain - (alone_s > 0 ? 1 : 0)) * company.free_after_s * behind;
+  }
+  return own - delay + others > options_.share_gain * planned_s;
+}
+
+bool Hase::PromisesHold(const PlanningView& view, DeviceId device, std::span<const JobId> joining,
+                        double shift_s) const {
+  if (shift_s <= 0) return true;
+  for (const Planned& planned : planned_) {
+    const size_t job = planned.job->id.index();
+    if (planned.started || planned.start() <= view.now) continue;
+    if (job >= promises_.size() || !promises_[job]) continue;
+    if (std::ranges::find(joining, planned.job->id) != joining.end()) continue;
+    if (std::ranges::find(planned.spots, device, &Spot::device) == planned.spots.end()) continue;
+    if (LateStart(view, planned) + FromSeconds(shift_s) > promises_[job]->from) return false;
+  }
+  return true;
+}
+
+bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
+  const QueuedJob& a = *first.job;
+  const DeviceState& device = view.devices[first.spots[0].device.index()];
+  const cluster::ShareMode mode = SharedMode(device);
+  if (a.gang > 1 || a.sharing == workload::Sharing::kNever ||
+      mode == cluster::ShareMode::kExclusive || blocked_ == 0) {
+    return false;
+  }
+  struct Choice {
+    Planned* partner = nullptr;
+    double rate = 0;
+    std::vector<Resident> both;
+    Company company;
+  } best;
+  int looked = 0;
+  for (Planned& other : planned_) {
+    const QueuedJob& b = *other.job;
+    if (other.started || other.start() <= view.now) continue;
+    if (++looked > kPartners) break;
+    if (b.gang > 1 || !MayShare(a.owner, a.sharing, b.owner, b.sharing)) continue;
+    const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
+    if (!on_b.possible || !HostFits(b, book_.Free(device.node))) continue;
+    if (on_b.memory > book_.MemoryFree(device)) continue;
+    for (const int64_t share : {500, 250, 750}) {
+      std::vector<Resident> both;
+      both.push_back(*AsResident(view, a, a.inputs_left, device, MilliShare(share), mode));
+      both.push_back(*AsResident(view, b, b.inputs_left, device, MilliShare(1000 - share), mode));
+      const Company company = Weigh(view, device, both);
+      const double alone = ToSeconds(first.finish() - view.now);
+      const double shift = company.free_after_s - alone;
+      const JobId joining[] = {a.id, b.id};
+      if (company.rate_gain > best.rate && Pays(view, company, other.finish(), alone) &&
+          PromisesHold(view, device.id, joining, shift)) {
+        best = {&other, company.rate_gain, both, company};
+      }
+    }
+  }
+  if (!best.partner) return false;
+  Planned* const pair[] = {&first, best.partner};
+  for (size_t i = 0; i < 2; ++i) {
+    const QueuedJob& job = *pair[i]->job;
+    const MilliShare share = best.both[i].tenant.share;
+    Start start;
+    start.job = job.id;
+    start.slots = {{device.id, share, mode}};
+    start.batch = job.batch;
+    start.inputs = job.inputs_left;
+    start.record.predicted_finish = view.now + FromSeconds(best.company.ends_s[i]);
+    start.record.why = fmt::format(
+        "starts beside job {} on {:.0f} % of device {}: together {:.2f} × the work of "
+        "one alone",
+        pair[1 - i]->job->id.index(), ToFraction(share) * 100, device.id.index(),
+        best.company.rate_gain);
+    start.record.candidates.push_back(
+        {device.id, share, view.now, start.record.predicted_finish, Nanos(0), "share"});
+    start.record.candidates.push_back({pair[i]->spots[0].device, kWholeDevice, pair[i]->start(),
+                                       pair[i]->finish(), Nanos(0), "alone"});
+    pair[i]->started = true;
+    plan.decisions.emplace_back(std::move(start));
+  }
+  book_.Add(*best.partner->job, {device.id, best.both[1].tenant.share, mode}, best.both[1].memory);
+  return true;
+}
+
+void Hase::UpdateRooms(const PlanningView& view) {
+  const auto refresh = [&](const DeviceState& device) {
+    const uint32_t i = device.id.index();
+    auto& rooms = rooms_[device.type.index()];
+    if (room_of_[i] > 0) rooms.erase({-room_of_[i], i});
+    const bool shared = device.up && !device.residents.empty() &&
+                        device.residents[0].mode != cluster::ShareMode::kExclusive;
+    const int64_t room = shared ? (kWholeDevice - device.share_used()).value() : 0;
+    room_of_[i] = room >= 100 ? room : 0;
+    if (room_of_[i] > 0) rooms.insert({-room_of_[i], i});
+  };
+  if (view.everything_changed || room_of_.size() != view.devices.size()) {
+    rooms_.assign(view.types.size(), {});
+    room_of_.assign(view.devices.size(), 0);
+    for (const DeviceState& device : view.devices) refresh(device);
+  } else {
+    for (const DeviceId id : view.changed_devices) refresh(view.devices[id.index()]);
+  }
+}
+
+bool Hase::TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& budget) {
+  const QueuedJob& job = *planned.job;
+  if (job.gang > 1 || job.sharing == workload::Sharing::kNever) return false;
+  struct Choice {
+    double finish_s = 0;
+    Slot slot;
+    Company company;
+    Bytes memory;
+  };
+  std::optional<Choice> best;
+  for (const auto& rooms : rooms_) {
+    int looked = 0;
+    for (const auto& [room, index] : rooms) {
+      const DeviceState& device = view.devices[index];
+      const Slot slot{device.id, MilliShare(-room), device.residents[0].mode};
+      if (++looked > kRoomsPerType || budget <= 0) break;
+      if (FitsNow(view, book_, job, slot) != Obstacle::kNone) continue;
+      --budget;
+      const auto resident = AsResident(view, job, job.inputs_left, device, slot.share, slot.mode);
+      const Company company = Weigh(view, device, std::span(&*resident, 1));
+      const JobId joining[] = {job.id};
+      if (best && company.ends_s[0] >= best->finish_s) continue;
+      if (Pays(view, company, planned.finish(), 0) &&
+          PromisesHold(view, device.id, joining, company.late_shift_s)) {
+        best = Choice{company.ends_s[0], slot, company, resident->memory};
+      }
+    }
+  }
+  if (!best) return false;
+  Start start;
+  start.job = job.id;
+  start.slots = {best->slot};
+  start.batch = job.batch;
+  start.inputs = job.inputs_left;
+  start.record.predicted_finish = view.now + FromSeconds(best->finish_s);
+  start.record.why = fmt::format(
+      "joins {:.0f} % of device {} now, delaying its residents by {:.2f} s in all",
+      ToFraction(best->slot.share) * 100, best->slot.device.index(), best->company.inflicted_s);
+  start.record.candidates.push_back({best->slot.device, best->slot.share, view.now,
+                                     start.record.predicted_finish,
+                                     FromSeconds(best->company.inflicted_s), "share"});
+  start.record.candidates.push_back({planned.spots[0].device, kWholeDevice, planned.start(),
+                                     planned.finish(), Nanos(0), "waits"});
+  book_.Add(job, best->slot, best->memory);
+  planned.started = true;
+  plan.decisions.emplace_back(std::move(start));
+  return true;
+}
+
+void Hase::Share(const PlanningView& view, Plan& plan) {
+  UpdateRooms(view);
+  int looked = 0, budget = kWeighings;
+  for (Planned& planned : planned_) {
+    if (planned.started || planned.start() <= view.now) continue;
+    if (++looked > kPartners || budget <= 0) break;
+    TryJoin(view, planned, plan, budget);
+  }
+}
+
+}  // namespace hase::placement
