@@ -9,48 +9,6 @@
 namespace hase::placement {
 namespace {
 
-// A random cluster of a few types with jobs of every kind.
-TestWorld RandomWorld(uint64_t seed, bool shareable) {
-  Rng rng(seed);
-  TestWorld world;
-  const int types = static_cast<int>(rng.UniformInt(1, 3));
-  for (int t = 0; t < types; ++t) {
-    std::vector<cluster::ShareMode> modes;
-    if (shareable && rng.Uniform() < 0.7) modes.push_back(cluster::ShareMode::kMps);
-    world.AddDevices(static_cast<int>(rng.UniformInt(1, 4)), DeviceTypeId(static_cast<uint32_t>(t)),
-                     GiB(rng.UniformInt(4, 16)), modes, rng.Uniform(0.9, 1.1));
-  }
-  std::vector<ModelId> models;
-  for (int m = 0; m < 4; ++m) {
-    FakeEstimator::Model model;
-    const double base = rng.Uniform(0.01, 0.1);
-    for (int t = 0; t < types; ++t) model.latency_s.push_back(base * rng.Uniform(0.5, 3));
-    model.load_s = rng.Uniform(0, 0.5);
-    model.memory = MiB(rng.UniformInt(500, 7000));
-    model.compute_part = rng.Uniform();
-    models.push_back(world.estimator.Add(model));
-  }
-  double arrival = 0;
-  const int jobs = static_cast<int>(rng.UniformInt(1, 30));
-  const double gap = rng.Uniform() < 0.3 ? 0 : rng.Uniform(0, 2);
-  for (int j = 0; j < jobs; ++j) {
-    QueuedJob& job = world.AddJob(models[static_cast<size_t>(rng.UniformInt(0, 3))],
-                                  rng.UniformInt(1, 200), arrival, std::exp(0.2 * rng.Normal()));
-    arrival += gap * rng.Uniform();
-    job.priority = rng.Uniform() < 0.2 ? 1 : 0;
-    job.owner = OwnerId(static_cast<uint32_t>(rng.UniformInt(0, 1)));
-    if (rng.Uniform() < 0.2) job.gang = static_cast<int>(rng.UniformInt(2, 3));
-    if (job.gang == 1 && rng.Uniform() < 0.2) job.max_parallel = 4;
-    if (rng.Uniform() < 0.3) job.sharing = workload::Sharing::kNever;
-    if (rng.Uniform() < 0.2) job.sharing = workload::Sharing::kSameOwner;
-    if (rng.Uniform() < 0.2) {
-      job.device_types.push_back(DeviceTypeId(static_cast<uint32_t>(rng.UniformInt(0, types - 1))));
-    }
-    if (rng.Uniform() < 0.1) job.deadline = job.arrival + FromSeconds(rng.Uniform(1, 20));
-  }
-  return world;
-}
-
 std::unique_ptr<Policy> Make(std::string_view spec) {
   auto policy = MakePolicy(spec);
   EXPECT_TRUE(policy.has_value()) << policy.error().message;

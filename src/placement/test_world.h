@@ -104,4 +104,8 @@ class TestWorld {
   bool first_ = true;
 };
 
+// A random cluster of a few types with jobs of every kind: gangs, cut jobs, constraints, deadlines,
+// mispredictions of about 20 %.
+TestWorld RandomWorld(uint64_t seed, bool shareable);
+
 }  // namespace hase::placement
