@@ -1,4 +1,7 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -81,6 +84,21 @@ TEST(File, WriteNeedsAFolder) {
   EXPECT_EQ(*ReadFile(path), "hello");
   EXPECT_FALSE(ReadFile(path, 3));
   std::filesystem::remove(path);
+}
+
+// Renaming a temporary over /dev/null or /dev/stdout would replace the device by a file.
+TEST(File, WritesIntoWhatIsNoRegularFile) {
+  const auto pipe = std::filesystem::temp_directory_path() / "hase_file_test_pipe";
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_TRUE(WriteFileAtomically(pipe, "hello"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  char got[8] = {};
+  EXPECT_EQ(::read(reader, got, sizeof got), 5);
+  EXPECT_STREQ(got, "hello");
+  ::close(reader);
+  std::filesystem::remove(pipe);
 }
 
 TEST(Rng, SameSeedSameNumbersAndSplitsDiffer) {

@@ -56,10 +56,13 @@ Result<std::string> ReadFile(const fs::path& path, int64_t limit) {
 
 Status WriteFileAtomically(const fs::path& path, std::string_view content) {
   const std::string target = path.string();
-  const std::string temporary = fmt::format("{}.tmp.{}", target, ::getpid());
+  // A device or pipe (/dev/null, /dev/stdout) is written to: renaming over it would replace it.
+  std::error_code ignored;
+  const bool in_place = fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+  const std::string temporary = in_place ? target : fmt::format("{}.tmp.{}", target, ::getpid());
   const auto fail = [&](const char* step) {
     const int code = errno;
-    ::unlink(temporary.c_str());
+    if (!in_place) ::unlink(temporary.c_str());
     return Unavailable(fmt::format("{}: {}: {}", target, step, std::strerror(code)));
   };
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -82,6 +85,7 @@ Status WriteFileAtomically(const fs::path& path, std::string_view content) {
     return fail("cannot sync");
   }
   if (::close(fd) != 0) return fail("cannot close");
+  if (in_place) return {};
   if (::rename(temporary.c_str(), target.c_str()) != 0) return fail("cannot rename into place");
   return {};
 }

@@ -27,6 +27,7 @@
 #include "placement/policies/hase_options.h"
 #include "placement/policy.h"
 #include "placement/rival.h"
+#include "placement/timeline.h"
 
 namespace hase::placement {
 
@@ -40,7 +41,6 @@ class Hase final : public Policy {
     const QueuedJob* job = nullptr;
     std::vector<Spot> spots;       // gang
     std::vector<Spot> runners_up;  // for the record
-    double start_variance_s2 = 0;  // of the start; zero if it is now
     bool started = false;
     Nanos start() const { return spots.front().start; }
     Nanos finish() const { return spots.front().finish; }
@@ -78,7 +78,6 @@ class Hase final : public Policy {
   void Commit(const PlanningView& view, const QueuedJob& job, Planned planned);
   int BrokenPromises(const PlanningView& view) const;
   Nanos LateStart(const PlanningView& view, const Planned& planned) const;
-  double& FreeVariance(DeviceId device);
 
   // hase_polish.cc
   void Polish(const PlanningView& view);
@@ -102,6 +101,7 @@ class Hase final : public Policy {
   Frontier frontier_;
   NewJobs new_jobs_;
   PlanBook book_;
+  Timeline timeline_;  // what the plan holds, behind the residents
   std::vector<Rank> order_;
   std::vector<Planned> planned_;
   std::deque<QueuedJob> parts_;  // rests of jobs cut in this call
@@ -109,11 +109,6 @@ class Hase final : public Policy {
   std::vector<std::optional<Promise>> promises_;  // by job
   std::vector<JobId> rejected_;                   // in this call
   std::vector<uint64_t> placed_in_;               // by job: the pass that placed it
-  struct Variance {
-    uint64_t pass = 0;
-    double s2 = 0;
-  };
-  std::vector<Variance> free_variance_;  // by device
   uint64_t pass_ = 0;
   // Shared devices with room, by type: most room first.
   std::vector<std::set<std::pair<int64_t, uint32_t>>> rooms_;

@@ -12,12 +12,6 @@ constexpr Nanos kRounding = Nanos(2'000);
 constexpr size_t kWholePlan = 96;
 }  // namespace
 
-double& Hase::FreeVariance(DeviceId device) {
-  Variance& v = free_variance_[device.index()];
-  if (v.pass != pass_) v = {pass_, frontier_.ForecastOf(device).until_free.variance_s2};
-  return v.s2;
-}
-
 void Hase::Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const {
   bool changed = false;
   for (Spot& spot : spots) {
@@ -42,18 +36,16 @@ void Hase::Refine(const PlanningView& view, const QueuedJob& job, std::vector<Sp
 void Hase::Commit(const PlanningView& view, const QueuedJob& job, Planned planned) {
   planned.job = &job;
   const bool now = planned.start() <= view.now;
-  latency::Spread start;
+  const auto row = table_.Get(view, job);
   for (const Spot& spot : planned.spots) {
-    double& variance = FreeVariance(spot.device);
-    if (!now) start = LaterOf(start, {ToSeconds(spot.start - view.now), variance});
     const DeviceState& device = view.devices[spot.device.index()];
-    const JobOnType& on = table_.Get(view, job)[device.type.index()];
-    variance = (now ? 0 : variance) + on.variance_s2 * device.speed_factor * device.speed_factor;
+    const JobOnType& on = row[device.type.index()];
+    timeline_.Reserve(spot.device, {job.id, spot.start, spot.finish, kWholeDevice, on.memory,
+                                    on.variance_s2 * device.speed_factor * device.speed_factor});
     if (now) {
       book_.Add(job, {spot.device, kWholeDevice, cluster::ShareMode::kExclusive}, on.memory);
     }
   }
-  planned.start_variance_s2 = start.variance_s2;
   if (job.gang > 1) {
     frontier_.TakeGang(planned.spots, planned.finish());
   } else {
@@ -123,8 +115,17 @@ bool Hase::PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise
 Nanos Hase::LateStart(const PlanningView& view, const Planned& planned) const {
   const double mean = ToSeconds(planned.start() - view.now);
   if (!options_.quantile || mean <= 0) return planned.start();
-  const latency::Spread start{mean, planned.start_variance_s2};
-  return view.now + FromSeconds(start.Quantile(options_.probability));
+  std::vector<latency::Spread> free;
+  for (const Spot& spot : planned.spots) {
+    const DeviceForecast& residents = frontier_.ForecastOf(spot.device);
+    const latency::Spread left{std::max(0.0, ToSeconds(residents.free_at - view.now)),
+                               residents.until_free.variance_s2};
+    free.push_back(timeline_.FreeBy(spot.device, view.now, planned.start(), left));
+  }
+  // Alone, or last of its gang: the plan's own mean, which also knows of overruns.
+  std::ranges::max_element(free, {}, &latency::Spread::mean_s)->mean_s = mean;
+  return std::max(planned.start(),
+                  view.now + FromSeconds(QuantileOfAll(free, options_.probability)));
 }
 
 int Hase::BrokenPromises(const PlanningView& view) const {
@@ -143,6 +144,7 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
   planned_.clear();
   book_.Begin(view);
   frontier_.Begin(view);
+  timeline_.Clear(view.devices.size());
   std::vector<const QueuedJob*> promised;
   for (const Rank& rank : order_) {
     const size_t i = rank.job->id.index();
@@ -173,7 +175,6 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
 }
 
 void Hase::MakePlan(const PlanningView& view) {
-  free_variance_.resize(std::max(free_variance_.size(), view.devices.size()));
   Pass(view, /*promised_first=*/false);
   const int broken = BrokenPromises(view);
   if (broken > 0) {

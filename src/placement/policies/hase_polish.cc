@@ -111,6 +111,7 @@ void Hase::Polish(const PlanningView& view) {
   blocked_ = 0;
   book_.Begin(view);
   frontier_.Begin(view);
+  timeline_.Clear(view.devices.size());
   for (size_t j = 0; j < jobs; ++j) {
     const DeviceId device(static_cast<uint32_t>(a.on[j]));
     const auto& row = table_.Get(view, *old[j].job);
