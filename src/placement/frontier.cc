@@ -68,6 +68,14 @@ double JobTable::Least(const PlanningView& view, const QueuedJob& job) {
 
 // ---- Frontier ----------------------------------------------------------------------------------
 
+namespace {
+// When something that is still running at `now` ends, said to end at `free_at`: if that is past, it
+// is expected to last a twentieth of what it has run so far.
+int64_t Overrun(int64_t now, int64_t started, int64_t free_at) {
+  return free_at > now ? free_at : now + (now - started) / 20 + 1;
+}
+}  // namespace
+
 int Frontier::ClassOf(DeviceTypeId type, double speed) {
   const int bucket =
       static_cast<int>(std::lround(std::log(std::max(speed, 1e-6)) / std::log(1.05)));
@@ -82,12 +90,20 @@ void Frontier::Refresh(const PlanningView& view, const DeviceState& device) {
   const size_t i = device.id.index();
   forecasts_[i] = ForecastDevice(view, device);
   class_of_[i] = ClassOf(device.type, device.speed_factor);
+  memory_[i] = device.memory_total;
+  Base& base = bases_[i];
+  base = {0, 0, device.speed_factor, class_of_[i], device.up && forecasts_[i].ends};
+  if (device.residents.empty()) return;
+  base.free_at = std::max<int64_t>(forecasts_[i].free_at.value(), 1);
+  base.started = device.residents.front().started.value();
 }
 
 void Frontier::Update(const PlanningView& view) {
   if (view.everything_changed || forecasts_.size() != view.devices.size()) {
     forecasts_.resize(view.devices.size());
     class_of_.resize(view.devices.size());
+    bases_.resize(view.devices.size());
+    memory_.resize(view.devices.size());
     classes_.clear();
     for (const DeviceState& device : view.devices) Refresh(view, device);
   } else {
@@ -99,16 +115,15 @@ void Frontier::PushServers(const PlanningView& view, const DeviceState& device) 
   const size_t i = device.id.index();
   const DeviceForecast& forecast = forecasts_[i];
   std::vector<Item>& heap = classes_[static_cast<size_t>(class_of_[i])].heap;
-  // An overrunning resident is expected to last a twentieth of what it has run so far.
   const auto at_least = [&](Nanos free_at, Nanos started) {
-    return std::max(free_at, view.now + Nanos((view.now - started).value() / 20 + 1)).value();
+    return Overrun(view.now.value(), started.value(), free_at.value());
   };
   const auto push = [&](int64_t free_at) {
     heap.push_back({free_at, device.speed_factor, device.id.index()});
     if (free_at <= view.now.value()) ++idle_;
   };
   if (!device.up) return;
-  if (sharing_ && PlainSlot(device, true).mode != cluster::ShareMode::kExclusive) {
+  if (PlainSlot(device, true).mode != cluster::ShareMode::kExclusive) {
     int64_t free_share = (kWholeDevice - device.share_used()).value();
     for (size_t r = 0; r < device.residents.size(); ++r) {
       if (!device.residents[r].left) continue;
@@ -118,9 +133,11 @@ void Frontier::PushServers(const PlanningView& view, const DeviceState& device) 
     for (; free_share >= 500; free_share -= 500) push(0);
     return;
   }
-  if (device.residents.empty()) return push(0);
-  if (!forecast.ends) return;
-  push(at_least(forecast.free_at, device.residents.front().started));
+  if (device.residents.empty()) {
+    push(0);
+  } else if (forecast.ends) {
+    push(at_least(forecast.free_at, device.residents.front().started));
+  }
 }
 
 void Frontier::Begin(const PlanningView& view) {
@@ -130,14 +147,23 @@ void Frontier::Begin(const PlanningView& view) {
     cls.heap.clear();
     cls.gaps.clear();
   }
-  for (const DeviceState& device : view.devices) PushServers(view, device);
+  if (sharing_) {
+    for (const DeviceState& device : view.devices) PushServers(view, device);
+  } else {
+    const int64_t now = view.now.value();
+    for (uint32_t i = 0; i < bases_.size(); ++i) {
+      const Base& base = bases_[i];
+      if (!base.open) continue;
+      int64_t free_at = base.free_at;
+      if (free_at == 0) {
+        ++idle_;
+      } else {
+        free_at = Overrun(now, base.started, free_at);
+      }
+      classes_[static_cast<size_t>(base.cls)].heap.push_back({free_at, base.speed, i});
+    }
+  }
   for (Class& cls : classes_) std::make_heap(cls.heap.begin(), cls.heap.end());
-}
-
-Spot Frontier::SpotOn(const Item& item, const JobOnType& job, Nanos now) {
-  const Nanos start = std::max(Nanos(item.free_at), now);
-  return {DeviceId(item.device), start, start + FromSeconds(job.mean_s * item.speed),
-          start + FromSeconds(job.late_s * item.speed), false};
 }
 
 std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& job,
@@ -200,11 +226,11 @@ Nanos Frontier::MeanEnd() const {
   return now_ + FromSeconds(count > 0 ? sum_s / static_cast<double>(count) : 0);
 }
 
-void Frontier::ReplaceInHeap(Class& cls, DeviceId device, Nanos until) {
+void Frontier::ReplaceInHeap(Class& cls, DeviceId device, uint32_t hint, Nanos until) {
   auto& heap = cls.heap;
-  size_t at = 0;
-  if (heap.front().device != device.index()) {
-    // Not the top: the earliest entry of this device.
+  size_t at = hint;
+  if (at >= heap.size() || heap[at].device != device.index()) {
+    // The heap has moved since: the earliest entry of this device.
     size_t found = heap.size();
     for (size_t i = 0; i < heap.size(); ++i) {
       if (heap[i].device == device.index() && (found == heap.size() || heap[found] < heap[i])) {
@@ -229,7 +255,7 @@ void Frontier::ReplaceInHeap(Class& cls, DeviceId device, Nanos until) {
 
 void Frontier::Take(const Spot& spot, Nanos until) {
   Class& cls = classes_[static_cast<size_t>(class_of_[spot.device.index()])];
-  if (!spot.in_gap) return ReplaceInHeap(cls, spot.device, until);
+  if (!spot.in_gap) return ReplaceInHeap(cls, spot.device, spot.at, until);
   for (size_t i = 0; i < cls.gaps.size(); ++i) {
     Gap& gap = cls.gaps[i];
     if (gap.device != spot.device || std::max(gap.from, now_) != spot.start) continue;
@@ -261,7 +287,7 @@ void Frontier::TakeGang(std::span<const Spot> spots, Nanos until) {
       if (item.free_at <= now_.value()) ++idle_;
       break;
     }
-    ReplaceInHeap(cls, spot.device, until);
+    ReplaceInHeap(cls, spot.device, spot.at, until);
   }
 }
 

@@ -61,6 +61,7 @@ struct Spot {
   Nanos start, finish;  // mean
   Nanos late;           // finish exceeded with probability 0.05, if it starts at `start`
   bool in_gap = false;
+  uint32_t at = 0;  // a hint for Take()
 };
 
 class Frontier {
@@ -71,9 +72,9 @@ class Frontier {
   void Update(const PlanningView& view);  // forecasts what changed; call once per Decide()
   void Begin(const PlanningView& view);   // a fresh plan
   // Spots of least finish, best first: at most `per_class` of each class. `admits(device, start)`
-  // has the last word.
+  // has the last word. `only_best`: of those that start later, the first of a class will do.
   template <typename Admits>
-  void Find(const PlanningView& view, std::span<const JobOnType> job, int per_class,
+  void Find(const PlanningView& view, std::span<const JobOnType> job, int per_class, bool only_best,
             Admits&& admits, std::vector<Spot>& out) const;
   // `count` devices of one class (of all, if none has so many) that are free at once, first.
   std::vector<Spot> FindGang(const PlanningView& view, const QueuedJob& job,
@@ -116,13 +117,31 @@ class Frontier {
   void Refresh(const PlanningView& view, const DeviceState& device);
   int ClassOf(DeviceTypeId type, double speed);
   void PushServers(const PlanningView& view, const DeviceState& device);
-  static Spot SpotOn(const Item& item, const JobOnType& job, Nanos now);
-  void ReplaceInHeap(Class& cls, DeviceId device, Nanos until);
+  // What Begin() needs of a device, packed: ten thousand are read for every plan.
+  struct Base {
+    int64_t free_at = 0;  // 0 = idle
+    int64_t started = 0;  // of the resident that ends last
+    double speed = 1;
+    int32_t cls = 0;
+    bool open = false;  // up, and free at some time
+  };
+  static Spot SpotAt(uint32_t device, double speed, Nanos start, const JobOnType& job) {
+    // Lengths are never negative: rounding by truncation spares a library call in the inner loop.
+    const auto nanos = [&](double s) { return Nanos(static_cast<int64_t>(s * speed * 1e9 + 0.5)); };
+    return {DeviceId(device),          start, start + nanos(job.mean_s),
+            start + nanos(job.late_s), false, 0};
+  }
+  static Spot SpotOn(const Item& item, const JobOnType& job, Nanos now) {
+    return SpotAt(item.device, item.speed, std::max(Nanos(item.free_at), now), job);
+  }
+  void ReplaceInHeap(Class& cls, DeviceId device, uint32_t hint, Nanos until);
 
   bool sharing_;
   Nanos now_;
   std::vector<DeviceForecast> forecasts_;  // by device
   std::vector<int> class_of_;              // by device
+  std::vector<Base> bases_;                // by device
+  std::vector<Bytes> memory_;              // by device: total
   std::vector<Class> classes_;
   int idle_ = 0;
   int gap_count_ = 0;
@@ -130,20 +149,28 @@ class Frontier {
 
 template <typename Admits>
 void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, int per_class,
-                    Admits&& admits, std::vector<Spot>& out) const {
+                    bool only_best, Admits&& admits, std::vector<Spot>& out) const {
   out.clear();
+  const auto add = [&](const Spot& spot) {
+    // Few spots, mostly one: insertion keeps the first of equals first.
+    size_t i = out.size();
+    out.push_back(spot);
+    for (; i > 0 && spot.finish < out[i - 1].finish; --i) out[i] = out[i - 1];
+    out[i] = spot;
+  };
   for (const Class& cls : classes_) {
     const JobOnType& on = job[cls.type.index()];
-    if (!on.possible) continue;
+    if (!on.possible || (cls.heap.empty() && cls.gaps.empty())) continue;
     for (const Gap& gap : cls.gaps) {
-      const Nanos start = std::max(gap.from, view.now);
-      if (start + FromSeconds(on.late_s * gap.speed) > gap.until) continue;
-      if (!admits(gap.device, start)) continue;
-      out.push_back({gap.device, start, start + FromSeconds(on.mean_s * gap.speed),
-                     start + FromSeconds(on.late_s * gap.speed), true});
+      Spot spot = SpotAt(gap.device.index(), gap.speed, std::max(gap.from, view.now), on);
+      spot.in_gap = true;
+      if (spot.late <= gap.until && on.memory <= memory_[gap.device.index()] &&
+          admits(gap.device, spot.start)) {
+        add(spot);
+      }
     }
     // The first few of a binary heap, in order: a child never precedes its parent.
-    size_t open[64];
+    uint32_t open[64];
     size_t count = 0;
     int found = 0;
     if (!cls.heap.empty()) open[count++] = 0;
@@ -152,21 +179,26 @@ void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, in
       for (size_t i = 1; i < count; ++i) {
         if (cls.heap[open[best]] < cls.heap[open[i]]) best = i;
       }
-      const size_t at = open[best];
+      const uint32_t at = open[best];
       open[best] = open[--count];
       const Item& item = cls.heap[at];
-      const Spot spot = SpotOn(item, on, view.now);
-      if (on.memory <= view.devices[item.device].memory_total && admits(spot.device, spot.start)) {
-        out.push_back(spot);
-        ++found;
+      Spot spot = SpotOn(item, on, view.now);
+      if (only_best && spot.start > view.now && !out.empty() && out.front().finish <= spot.finish) {
+        break;
       }
-      for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < cls.heap.size(); ++child) {
-        if (count < std::size(open)) open[count++] = child;
+      spot.at = at;
+      if (on.memory <= memory_[item.device] && admits(spot.device, spot.start)) {
+        add(spot);
+        ++found;
+        if (only_best && spot.start > view.now) break;
+      }
+      for (size_t child = 2 * size_t{at} + 1; child <= 2 * size_t{at} + 2; ++child) {
+        if (child < cls.heap.size() && count < std::size(open)) {
+          open[count++] = static_cast<uint32_t>(child);
+        }
       }
     }
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Spot& a, const Spot& b) { return a.finish < b.finish; });
 }
 
 }  // namespace hase::placement

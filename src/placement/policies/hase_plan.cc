@@ -58,11 +58,12 @@ void Hase::Commit(const PlanningView& view, const QueuedJob& job, Planned planne
 
 bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
   const auto row = table_.Get(view, job);
+  // What starts now does so on a device without residents, of a type that admits the job.
   const auto fits = [&](DeviceId id, Nanos start) {
     return start > view.now ||
-           FitsNow(view, book_, job, {id, kWholeDevice, cluster::ShareMode::kExclusive}) ==
-               Obstacle::kNone;
+           (book_.Added(id).empty() && HostFits(job, book_.Free(view.devices[id.index()].node)));
   };
+  const bool for_the_record = blocked_ < options_.reservation_depth;
   Planned planned;
   if (job.gang > 1) {
     planned.spots = frontier_.FindGang(view, job, row);
@@ -71,12 +72,12 @@ bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
     }
     if (planned.spots.empty()) return false;
   } else {
-    frontier_.Find(view, row, static_cast<int>(options_.candidates), fits, spots_);
+    frontier_.Find(view, row, static_cast<int>(options_.candidates), !for_the_record, fits, spots_);
     if (spots_.empty()) return false;
     Refine(view, job, spots_);
     planned.spots.push_back(spots_.front());
     // Runners-up are for the record of what is started or promised; the long tail needs none.
-    if (spots_.front().start <= view.now || blocked_ < options_.reservation_depth) {
+    if (spots_.front().start <= view.now || for_the_record) {
       const size_t count = std::min<size_t>(spots_.size(), 4);
       planned.runners_up.assign(spots_.begin() + 1,
                                 spots_.begin() + static_cast<std::ptrdiff_t>(count));

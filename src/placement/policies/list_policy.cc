@@ -29,7 +29,7 @@ void ListPolicy::Place(const PlanningView& view, const QueuedJob& job, Plan& pla
              FitsNow(view, book_, job, PlainSlot(view.devices[id.index()], sharing_)) ==
                  Obstacle::kNone;
     };
-    frontier_.Find(view, row, 1, admits, spots_);
+    frontier_.Find(view, row, 1, true, admits, spots_);
     if (spots_.empty()) return;
     frontier_.Take(spots_.front(), spots_.front().finish);
   }

@@ -57,7 +57,7 @@ class MinMin final : public Policy {
     for (size_t i = 0; i < left.size(); ++i) {
       const QueuedJob& job = *left[i];
       frontier_.Find(
-          view, table_.Get(view, job), 1,
+          view, table_.Get(view, job), 1, true,
           [&](DeviceId id, Nanos start) {
             return Fits(view, job, {id, start, Nanos(0), Nanos(0), false});
           },
