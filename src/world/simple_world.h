@@ -22,6 +22,7 @@ class SimpleWorld : public World {
   void Slowdowns(DeviceId device, std::span<const Occupant> occupants,
                  std::span<double> factors) const override;
   double LoadFactor(DeviceId, double factor) const override { return factor; }
+  double LeastUse(ModelId, DeviceId, int64_t, int) const override { return 1 / gain_; }
   double RunNoise(JobId, uint64_t) const override { return 1; }
 
  private:

@@ -47,6 +47,11 @@ class World {
   // What the slow-down `factor` does to loading a model there: 1 = nothing.
   virtual double LoadFactor(DeviceId device, double factor) const = 0;
 
+  // For lower bounds: the least part of resource `mix` of the card that one solo second of this
+  // model's work takes, however it is shared; any mix < mixes() gives a valid bound. 1 = all of it.
+  virtual int mixes() const { return 1; }
+  virtual double LeastUse(ModelId, DeviceId, int64_t /*batch*/, int /*mix*/) const { return 1; }
+
   // Factor on the times of one start of a job; mean about 1.
   virtual double RunNoise(JobId job, uint64_t run) const = 0;
 };

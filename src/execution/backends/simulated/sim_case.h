@@ -11,6 +11,7 @@
 #include "execution/backends/simulated/simulation.h"
 #include "execution/engine.h"
 #include "latency/estimator.h"
+#include "model/library.h"
 #include "model/model_table.h"
 #include "placement/policy.h"
 #include "workload/job.h"
@@ -22,8 +23,9 @@ struct SimCase {
   cluster::Cluster cluster;
   model::ModelTable models;
   std::vector<JobInput> jobs;
+  std::unique_ptr<model::ModelLibrary> library;  // null where tables say everything
   std::unique_ptr<latency::Estimator> estimator;
-  std::unique_ptr<world::World> world;  // borrows `cluster`: a SimCase does not move once made
+  std::unique_ptr<world::World> world;  // borrows the rest: a SimCase does not move once made
   std::vector<Fault> faults;
   std::vector<double> job_factors;  // by job; empty = all 1
   EngineOptions options;

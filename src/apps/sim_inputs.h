@@ -1,0 +1,41 @@
+// From flags to a SimCase: which files and generators make up a simulation. Shared by `hase
+// simulate` and its relatives.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "execution/backends/simulated/sim_case.h"
+
+namespace hase::apps {
+
+struct SimFlags {
+  std::string cluster, jobs, format = "auto";  // format: auto | openb
+  std::string generate;                        // "poisson,jobs=500,load=0.95"
+  std::string types;                           // openb: what undisclosed GPU types are
+  double load = 0;                             // openb: compress arrivals to this load
+  std::string world = "W3";                    // W1 | W2 | W3
+  std::string estimates, truth, slowdown, residuals;
+  std::string error;  // "LO..HI": each job's true time is multiplied by a factor drawn from it
+  std::string faults;
+  uint64_t seed = 1;
+};
+
+// `seed` in place of flags.seed. Errors name the file or the flag.
+Result<std::unique_ptr<execution::SimCase>> BuildSimCase(const SimFlags& flags, uint64_t seed);
+
+// Seconds of one job's inputs alone on each device of the world; infinity where it cannot run.
+// Row j, column i: true times, for bounds.
+std::vector<std::vector<double>> TrueTimes(const execution::SimCase& sim);
+
+// "a,b:k=v,l=w,c" is three policies: a part without a name of its own belongs to the one before.
+std::vector<std::string> SplitPolicies(const std::vector<std::string>& texts);
+
+// Every arrival at the same moment.
+bool IsOffline(const execution::SimCase& sim);
+// Work that arrives per second over what the cluster can do, by the world's own times: 0 offline.
+double TrueLoad(const execution::SimCase& sim);
+
+}  // namespace hase::apps
