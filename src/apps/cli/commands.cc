@@ -5,6 +5,11 @@ namespace hase::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"zoo", "Models that HASE builds itself: list them, write them as ONNX",
+     "  hase zoo list\n  hase zoo export resnet50 -o resnet50.onnx", SetUpZoo},
+    {"inspect", "What a model computes, kernel by kernel, as its runtime will run it",
+     "  hase inspect resnet50 --batch 8\n  hase inspect my.onnx --batch 1 --dim sequence=128 --json",
+     SetUpInspect},
     {"doctor", "Check what this machine offers HASE and what is missing", "  hase doctor --json",
      SetUpDoctor},
     {"explain", "Tell in numbers why a job waits, waited or runs where it does",

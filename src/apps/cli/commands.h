@@ -8,6 +8,8 @@ namespace hase::cli {
 Action SetUpDoctor(CLI::App& command);
 Action SetUpExplain(CLI::App& command);
 Action SetUpSimulate(CLI::App& command);
+Action SetUpInspect(CLI::App& command);
 Action SetUpWorker(CLI::App& command);
+Action SetUpZoo(CLI::App& command);
 
 }  // namespace hase::cli

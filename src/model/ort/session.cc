@@ -105,7 +105,9 @@ Ort::SessionOptions Translate(const SessionOptions& options) {
   if (options.profile_prefix) native.EnableProfiling(options.profile_prefix->c_str());
   if (options.save_optimised) native.SetOptimizedModelFilePath(options.save_optimised->c_str());
   if (options.drop_saved_weights) {
-    native.AddConfigEntry("session.optimized_model_external_initializers_file_name", "/dev/null");
+    // Relative to the saved file's folder, /proc/self/fd (ONNX Runtime takes no absolute path).
+    native.AddConfigEntry("session.optimized_model_external_initializers_file_name",
+                          "../../../dev/null");
     native.AddConfigEntry("session.optimized_model_external_initializers_min_size_in_bytes",
                           "8200");
   }
