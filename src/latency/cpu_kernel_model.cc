@@ -1,0 +1,217 @@
+#include "latency/cpu_kernel_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/hash.h"
+
+namespace hase::latency {
+namespace {
+
+using model::Kernel;
+using model::OpClass;
+
+constexpr double kDispatchUs = 1.5;  // of ONNX Runtime's executor per node; profiles show 1–2 µs
+constexpr int kVector = 16;          // floats of an AVX-512 register = channels of a block
+
+double Log2(double value) { return std::log2(std::max(value, 1.0)); }
+
+// The unused part of the last block when `count` is cut into blocks of `size`.
+double Slack(int64_t count, int64_t size) {
+  if (count <= 0) return 0;
+  const int64_t full = (count + size - 1) / size * size;
+  return static_cast<double>(full - count) / static_cast<double>(full);
+}
+
+int64_t Dim(const model::Shape& shape, size_t i) { return i < shape.size() ? shape[i] : 1; }
+
+// A few numbers that tell operators apart: equal names give 0 distance, unlike ones about 1.4.
+void AppendIdentity(std::string_view text, double weight, std::vector<double>& x) {
+  const uint64_t h = Fnv1a64(text);
+  for (int i = 0; i < 4; ++i) x.push_back(weight * (h >> (8 * i) & 1 ? 0.7 : -0.7));
+}
+
+// Fused activations by what they cost.
+double ActivationCost(std::string_view activation) {
+  if (activation.empty()) return 0;
+  if (activation == "relu") return 0.2;
+  if (activation == "clip" || activation == "relu6" || activation == "leaky_relu") return 0.5;
+  return 1.5;
+}
+
+std::vector<double> WindowCoordinates(const Kernel& k) {
+  const int64_t n = Dim(k.output, 0), co = Dim(k.output, 1);
+  const int64_t ci = k.inputs.empty() ? 1 : Dim(k.inputs[0], 1);
+  const int64_t h = Dim(k.output, 2), w = Dim(k.output, 3);
+  const double area = static_cast<double>(k.window.kernel[0]) * k.window.kernel[1];
+  const auto d = [](int64_t v) { return static_cast<double>(v); };
+  const int64_t co_blocks = (co + kVector - 1) / kVector;
+  return {Log2(d(n)) / 8,
+          Log2(d(ci)) / 4,
+          Log2(d(co)) / 4,
+          Log2(area) / 6,
+          Log2(d(k.window.stride[0])) / 2,
+          Log2(d(h * w)) / 4,
+          k.fused_add ? 2.0 : 0.0,
+          ci < kVector ? 1.25 : 0.0,
+          Slack(w, 6) / 1.5,
+          Slack(co_blocks, 4) / 1.5,
+          Slack(co, kVector),
+          ci >= kVector ? Slack(ci, kVector) : 0.0,
+          area == 1 ? 1.0 : 0.0,
+          Log2(k.intensity()) / 4,
+          ActivationCost(k.activation)};
+}
+
+std::vector<double> MatrixCoordinates(const Kernel& k) {
+  const auto d = [](int64_t v) { return static_cast<double>(v); };
+  return {Log2(d(k.m)) / 2,
+          Log2(d(k.n)) / 4,
+          Log2(d(k.k)) / 4,
+          Log2(d(k.gemm_batch)) / 2,
+          Log2(d(k.bytes())) / 4,
+          Slack(k.n, kVector),
+          ActivationCost(k.activation)};
+}
+
+std::vector<double> PlainCoordinates(const Kernel& k) {
+  const auto d = [](int64_t v) { return static_cast<double>(v); };
+  const int64_t elements = model::ElementCount(k.output).value_or(1);
+  const int64_t row = k.output.empty() ? 1 : k.output.back();
+  std::vector<double> x = {Log2(d(k.bytes())) / 4,
+                           Log2(d(elements)) / 4,
+                           Log2(d(row)) / 6,
+                           Log2(d(Dim(k.output, 1))) / 6,
+                           Log2(d(static_cast<int64_t>(k.inputs.size()))) / 3,
+                           Log2(d(k.bytes_activations) / std::max(d(k.bytes_written), 1.0)) / 2};
+  AppendIdentity(k.op, 1.0, x);
+  return x;
+}
+
+bool IsConvolution(OpClass c) {
+  return c == OpClass::kConv || c == OpClass::kDepthwiseConv || c == OpClass::kGroupedConv;
+}
+
+LocalRegressor::Options OptionsOf(OpClass c) {
+  LocalRegressor::Options options;
+  if (IsConvolution(c)) return options;
+  options.noise = 0.01;
+  options.neighbours = 32;
+  return options;
+}
+
+double MedianOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The best rate but for the top fiftieth, which may be counted wrongly (views that copy nothing).
+double Best(std::vector<double> rates) {
+  const size_t rank = rates.size() * 49 / 50;
+  std::nth_element(rates.begin(), rates.begin() + static_cast<ptrdiff_t>(rank), rates.end());
+  return rates[rank];
+}
+
+}  // namespace
+
+std::vector<double> CpuCoordinates(const Kernel& k) {
+  if (IsConvolution(k.op_class)) return WindowCoordinates(k);
+  if (k.op_class == OpClass::kPool) {
+    auto x = WindowCoordinates(k);
+    AppendIdentity(k.op, 1.0, x);
+    return x;
+  }
+  if (k.op_class == OpClass::kGemm || k.op_class == OpClass::kAttention) {
+    return MatrixCoordinates(k);
+  }
+  return PlainCoordinates(k);
+}
+
+CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples) {
+  struct Merged {
+    const Sample* sample;
+    std::vector<double> us;
+  };
+  // One point per (geometry, model): leaving a model out must leave others' points whole.
+  std::vector<Merged> merged;
+  std::unordered_map<std::string, size_t> index;
+  for (const Sample* s : samples) {
+    if (s->whole_model || s->latency_us <= 0) continue;
+    const auto key = model::GeometryKey(s->kernel);
+    const auto [it, fresh] = index.emplace(key + '\n' + s->model, merged.size());
+    if (fresh) merged.push_back({s, {}});
+    merged[it->second].us.push_back(s->latency_us);
+    groups_.emplace(s->model, static_cast<uint32_t>(groups_.size()));
+  }
+  std::vector<double> flop_rates, byte_rates;
+  for (const auto& m : merged) {
+    const double us = MedianOf(m.us);
+    if (us < 20) continue;
+    if (m.sample->kernel.m > 0)
+      flop_rates.push_back(static_cast<double>(m.sample->kernel.flops) / us);
+    else
+      byte_rates.push_back(static_cast<double>(m.sample->kernel.bytes()) / us);
+  }
+  if (!flop_rates.empty()) peak_flops_per_us_ = Best(std::move(flop_rates));
+  if (!byte_rates.empty()) bytes_per_us_ = Best(std::move(byte_rates));
+  for (int c = 0; c < model::kOpClassCount; ++c) {
+    classes_[static_cast<size_t>(c)] = LocalRegressor(OptionsOf(static_cast<OpClass>(c)));
+  }
+  for (const auto& m : merged) {
+    const Kernel& kernel = m.sample->kernel;
+    const double us = std::max(MedianOf(m.us), 0.5);
+    const double residual = std::log(us / Baseline(kernel));
+    const uint32_t group = groups_.at(m.sample->model);
+    exact_[model::GeometryKey(kernel)].push_back({us, group});
+    classes_[static_cast<size_t>(kernel.op_class)].Add(CpuCoordinates(kernel), residual, group);
+    all_.Add(PlainCoordinates(kernel), residual, group);
+    ++kernels_;
+  }
+}
+
+double CpuKernelModel::Baseline(const Kernel& k) const {
+  return std::max(static_cast<double>(k.flops) / peak_flops_per_us_,
+                  static_cast<double>(k.bytes()) / bytes_per_us_) +
+         kDispatchUs;
+}
+
+std::vector<uint32_t> CpuKernelModel::Groups(std::span<const std::string> models) const {
+  std::vector<uint32_t> groups;
+  for (const auto& name : models) {
+    if (const auto it = groups_.find(name); it != groups_.end()) groups.push_back(it->second);
+  }
+  return groups;
+}
+
+CpuKernelTime CpuKernelModel::Predict(const Kernel& kernel,
+                                      std::span<const std::string> without) const {
+  CpuKernelTime out;
+  out.baseline_us = Baseline(kernel);
+  const auto groups = Groups(without);
+  if (const auto it = exact_.find(model::GeometryKey(kernel)); it != exact_.end()) {
+    std::vector<double> us;
+    for (const auto& point : it->second) {
+      if (std::ranges::find(groups, point.group) == groups.end()) us.push_back(point.us);
+    }
+    if (!us.empty()) {
+      out.latency_us = MedianOf(us);
+      out.sigma = 0.05;
+      out.measured = true;
+      return out;
+    }
+  }
+  const LocalRegressor& own = classes_[static_cast<size_t>(kernel.op_class)];
+  auto answer = own.Predict(CpuCoordinates(kernel), groups);
+  if (answer.nearest_distance > 1e8) {  // nothing of this op class
+    answer = all_.Predict(PlainCoordinates(kernel), groups);
+    answer.variance += 0.25;
+    out.extrapolated = true;
+  }
+  out.extrapolated |= answer.nearest_distance > 2;
+  out.latency_us = out.baseline_us * std::exp(std::clamp(answer.mean, -4.0, 5.0));
+  out.sigma = std::sqrt(answer.variance);
+  return out;
+}
+
+}  // namespace hase::latency
