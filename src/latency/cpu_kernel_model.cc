@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/hash.h"
+#include "latency/evidence.h"
 
 namespace hase::latency {
 namespace {
@@ -100,12 +101,6 @@ LocalRegressor::Options OptionsOf(OpClass c) {
   return options;
 }
 
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // The best rate but for the top fiftieth, which may be counted wrongly (views that copy nothing).
 double Best(std::vector<double> rates) {
   const size_t rank = rates.size() * 49 / 50;
@@ -128,7 +123,9 @@ std::vector<double> CpuCoordinates(const Kernel& k) {
   return PlainCoordinates(k);
 }
 
-CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples) {
+CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double flops_per_us,
+                               double bytes_per_us)
+    : peak_flops_per_us_(flops_per_us), bytes_per_us_(bytes_per_us) {
   struct Merged {
     const Sample* sample;
     std::vector<double> us;

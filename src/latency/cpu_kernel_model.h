@@ -35,7 +35,9 @@ class CpuKernelModel {
  public:
   // Kernel samples (not whole models) of one machine, core count and runtime; others are ignored by
   // the caller. Several samples of one geometry count by their median.
-  explicit CpuKernelModel(std::span<const Sample* const> samples);
+  // `peak` and `bandwidth` stand in while there are no samples to take them from.
+  explicit CpuKernelModel(std::span<const Sample* const> samples, double flops_per_us = 50e3,
+                          double bytes_per_us = 10e3);
 
   bool empty() const { return kernels_ == 0; }
   size_t kernels() const { return kernels_; }
@@ -54,8 +56,8 @@ class CpuKernelModel {
   std::vector<uint32_t> Groups(std::span<const std::string> models) const;
 
   size_t kernels_ = 0;
-  double peak_flops_per_us_ = 50e3;
-  double bytes_per_us_ = 10e3;
+  double peak_flops_per_us_;
+  double bytes_per_us_;
   std::array<LocalRegressor, model::kOpClassCount> classes_;
   LocalRegressor all_;  // op classes without samples of their own: a typical residual
   std::unordered_map<std::string, std::vector<Point>> exact_;  // by geometry, batch included

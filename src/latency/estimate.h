@@ -46,6 +46,7 @@ struct Estimate {
   Bytes memory_load;             // peak while the model loads
   Bytes memory_run;              // peak while it runs
   bool extrapolated = false;
+  std::string basis;  // what the latency rests on, one line
   // Fractions of the run bound by each resource, for slow-down under sharing; they sum to 1.
   double compute_part = 0, bandwidth_part = 0, launch_part = 0;
   double dram_demand = 0;  // fraction of the device's bandwidth used while running alone
