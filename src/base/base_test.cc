@@ -77,6 +77,19 @@ TEST(File, XzComesBackAndTruncationIsSaid) {
   EXPECT_FALSE(Decompress(*packed, 1000));
 }
 
+TEST(File, APipeIsWrittenToNotReplaced) {
+  const auto pipe = std::filesystem::path(testing::TempDir()) / "base_test.pipe";
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_TRUE(WriteFileAtomically(pipe, "content").has_value());
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  char received[16] = {};
+  EXPECT_EQ(::read(reader, received, sizeof received), 7);
+  ::close(reader);
+  std::filesystem::remove(pipe);
+}
+
 TEST(File, WriteNeedsAFolder) {
   EXPECT_FALSE(WriteFileAtomically("/nonexistent/folder/x", "y"));
   const auto path = std::filesystem::temp_directory_path() / "hase_file_test";
