@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,11 +110,15 @@ Result<Signature> ReadSignature(const std::string& name, const OnnxFile& file,
   return signature;
 }
 
-// ONNX Runtime writes its optimised graph to a file only: one in memory.
+// ONNX Runtime writes its optimised graph to files only: here into a folder of our own that is
+// removed again.
 Result<std::string> OptimiseBasic(const std::string& bytes, const fs::path& model) {
-  const int fd = ::memfd_create("hase-optimised", MFD_CLOEXEC);
-  if (fd < 0) return Unavailable("cannot create a file in memory for the optimised model");
-  const fs::path target = fmt::format("/proc/self/fd/{}", fd);
+  std::error_code error;
+  std::string folder = (fs::temp_directory_path(error) / "hase-optimised-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) {
+    return Unavailable(fmt::format("{}: cannot create a folder for the optimised model", folder));
+  }
+  const fs::path target = fs::path(folder) / "model.onnx";
   ort::SessionOptions options;
   options.optimisation = ort::Optimisation::kBasic;
   options.save_optimised = target;
@@ -123,7 +126,7 @@ Result<std::string> OptimiseBasic(const std::string& bytes, const fs::path& mode
   options.weights_folder = fs::absolute(model).parent_path();
   auto session = ort::Session::Create(bytes, model.string(), options);
   auto optimised = session ? ReadFile(target) : std::unexpected(session.error());
-  ::close(fd);
+  fs::remove_all(folder, error);
   return optimised;
 }
 

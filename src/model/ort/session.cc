@@ -105,9 +105,9 @@ Ort::SessionOptions Translate(const SessionOptions& options) {
   if (options.profile_prefix) native.EnableProfiling(options.profile_prefix->c_str());
   if (options.save_optimised) native.SetOptimizedModelFilePath(options.save_optimised->c_str());
   if (options.drop_saved_weights) {
-    // Relative to the saved file's folder, /proc/self/fd (ONNX Runtime takes no absolute path).
-    native.AddConfigEntry("session.optimized_model_external_initializers_file_name",
-                          "../../../dev/null");
+    // Never a device: ONNX Runtime deletes what is there and makes a file in its place, which as
+    // root takes /dev/null from the whole machine.
+    native.AddConfigEntry("session.optimized_model_external_initializers_file_name", "weights");
     native.AddConfigEntry("session.optimized_model_external_initializers_min_size_in_bytes",
                           "8200");
   }

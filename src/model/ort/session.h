@@ -37,7 +37,8 @@ struct SessionOptions {
   std::vector<std::pair<std::string, int64_t>> dimensions;
   std::optional<std::filesystem::path> profile_prefix;  // turns the profiler on
   std::optional<std::filesystem::path> save_optimised;  // ORT writes its graph here while loading
-  // The saved graph names its weights but does not hold them; for targets in /proc/self/fd.
+  // The saved graph names its weights but does not hold them: they lie in the file `weights`
+  // beside.
   bool drop_saved_weights = false;
   // Where a model in memory finds its external weights.
   std::optional<std::filesystem::path> weights_folder;
