@@ -1,0 +1,73 @@
+#include "apps/cli/load_flag.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace hase::cli {
+namespace {
+
+Result<double> Fraction(std::string_view text, std::string_view what, double most) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > most) {
+    return Usage(
+        fmt::format("--load: {} '{}' is not a number from 0 to {:g}", what, text, most));
+  }
+  return value;
+}
+
+Result<ResidentWish> ParseResident(std::string_view text) {
+  // From the right, as a path may hold a colon.
+  const size_t last = text.rfind(':');
+  const size_t first = last == std::string_view::npos || last == 0 ? last : text.rfind(':', last - 1);
+  if (last == std::string_view::npos || first == std::string_view::npos || first == 0) {
+    return Usage(fmt::format("--load: resident '{}' is not MODEL:BATCH:SHARE", text));
+  }
+  ResidentWish wish{std::string(text.substr(0, first)), 1, kWholeDevice};
+  const std::string_view batch = text.substr(first + 1, last - first - 1);
+  const auto [end, error] = std::from_chars(batch.data(), batch.data() + batch.size(), wish.batch);
+  if (error != std::errc() || end != batch.data() + batch.size() || wish.batch < 1) {
+    return Usage(fmt::format("--load: resident '{}': batch '{}' is not a whole number from 1", text,
+                             batch));
+  }
+  HASE_ASSIGN_OR_RETURN(const double share, Fraction(text.substr(last + 1), "share", 1));
+  if (share <= 0) return Usage(fmt::format("--load: resident '{}': share must be above 0", text));
+  wish.share = ShareFromFraction(share);
+  return wish;
+}
+
+}  // namespace
+
+Result<LoadWish> ParseLoad(std::string_view text) {
+  LoadWish load;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view part = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const size_t equals = part.find('=');
+    const std::string_view key = part.substr(0, equals);
+    const std::string_view value =
+        equals == std::string_view::npos ? std::string_view() : part.substr(equals + 1);
+    load.foreign.valid = true;
+    if (key == "sm") {  // on a CPU: runnable strangers per core
+      HASE_ASSIGN_OR_RETURN(load.foreign.sm, Fraction(value, "sm", 64));
+    } else if (key == "dram") {
+      HASE_ASSIGN_OR_RETURN(load.foreign.dram, Fraction(value, "dram", 1));
+    } else if (key == "pcie") {
+      HASE_ASSIGN_OR_RETURN(load.foreign.pcie, Fraction(value, "pcie", 1));
+    } else if (key == "residents") {
+      for (std::string_view rest = value; !rest.empty();) {
+        const size_t plus = std::min(rest.find('+'), rest.size());
+        HASE_ASSIGN_OR_RETURN(auto resident, ParseResident(rest.substr(0, plus)));
+        load.residents.push_back(std::move(resident));
+        rest.remove_prefix(std::min(plus + 1, rest.size()));
+      }
+    } else {
+      return Usage(fmt::format("--load: unknown part '{}' (known: sm, dram, pcie, residents)", key));
+    }
+  }
+  return load;
+}
+
+}  // namespace hase::cli

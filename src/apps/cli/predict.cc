@@ -1,0 +1,278 @@
+// hase predict: how long a model takes on a device, with its interval, its memory and its kernels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/load_flag.h"
+#include "apps/cli/machine.h"
+#include "apps/predicting.h"
+#include "base/paths.h"
+
+namespace hase::cli {
+namespace {
+
+struct Flags {
+  std::string models, devices, batches = "1", runtime, precision = "fp32", load, mode, cluster,
+                                               state;
+  double share = 1;
+  bool explain = false, table = false, json = false;
+};
+
+struct Row {
+  std::string model;
+  cluster::DeviceType type;
+  int64_t batch = 1;
+  latency::Estimate estimate;
+  double slowdown = 1;
+  double Ms(double p) const { return estimate.QuantileOfOne(p) * slowdown * 1e3; }
+};
+
+Result<std::vector<int64_t>> ReadBatches(const std::string& text) {
+  std::vector<int64_t> batches;
+  for (const auto& part : SplitList(text)) {
+    int64_t batch = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), batch);
+    if (error != std::errc() || end != part.data() + part.size() || batch < 1) {
+      return Usage(fmt::format("--batch: '{}' is not a whole number from 1", part));
+    }
+    batches.push_back(batch);
+  }
+  if (batches.empty()) return Usage("--batch names no batch");
+  return batches;
+}
+
+// A type of this machine's (or the file's) cluster, else a card of the catalogue.
+Result<cluster::DeviceType> TypeNamed(const Machine& machine, const std::string& name) {
+  if (const auto id = FindDevice(machine.cluster, name)) {
+    return machine.cluster.types[machine.cluster.devices[id->index()].type.index()];
+  }
+  auto spec = machine.catalogue.Find(name);
+  if (!spec) {
+    std::string here;
+    for (const auto& type : machine.cluster.types) here += (here.empty() ? "" : ", ") + type.name;
+    return Usage(fmt::format("{}; on this machine: {}", spec.error().message, here));
+  }
+  cluster::DeviceType type;
+  type.name = spec->name;
+  type.spec = std::move(*spec);
+  type.bench = cluster::EstimateMicroBenchmarks(type.spec);
+  type.runtime = model::Runtime::kOrtCuda;
+  return type;
+}
+
+Result<std::vector<cluster::DeviceType>> ChooseTypes(const Machine& machine, const Flags& flags) {
+  std::vector<cluster::DeviceType> types;
+  for (const auto& name : SplitList(flags.devices)) {
+    HASE_ASSIGN_OR_RETURN(auto type, TypeNamed(machine, name));
+    types.push_back(std::move(type));
+  }
+  if (types.empty()) types = machine.cluster.types;
+  if (types.empty()) return Usage("--device names no device, and this machine has none");
+  if (flags.runtime.empty()) return types;
+  const auto runtime = model::ParseRuntime(flags.runtime);
+  if (!runtime) return Usage("--runtime: " + runtime.error().message);
+  for (auto& type : types) {
+    const bool cpu = type.spec.kind == cluster::DeviceKind::kCpu;
+    if (cpu != (*runtime == model::Runtime::kOrtCpu)) {
+      return Usage(fmt::format("--runtime {} does not run on {}", flags.runtime, type.name));
+    }
+    type.runtime = *runtime;
+  }
+  return types;
+}
+
+Status CheckShare(const Flags& flags, const std::vector<cluster::DeviceType>& types) {
+  if (flags.mode.empty()) return {};
+  const auto mode = cluster::ParseShareMode(flags.mode);
+  if (!mode) return Usage("--mode: " + mode.error().message);
+  for (const auto& type : types) {
+    const auto modes = cluster::EnforceableModes(type.spec);
+    if (*mode != cluster::ShareMode::kExclusive && std::ranges::find(modes, *mode) == modes.end()) {
+      return Usage(fmt::format("--mode: {} cannot enforce {}", type.name, flags.mode));
+    }
+  }
+  return {};
+}
+
+nlohmann::ordered_json ToJson(const Row& row, bool explain, const std::string& note) {
+  const auto& e = row.estimate;
+  nlohmann::ordered_json json = {
+      {"model", row.model},
+      {"device", row.type.name},
+      {"batch", row.batch},
+      {"runtime", model::ToString(row.type.runtime)},
+      {"latency_ms", {{"p10", row.Ms(0.1)}, {"p50", row.Ms(0.5)}, {"p90", row.Ms(0.9)}}},
+      {"load_ms", e.load_s * 1e3},
+      {"memory_bytes", e.memory().value()},
+      {"memory_load_bytes", e.memory_load.value()},
+      {"memory_run_bytes", e.memory_run.value()},
+      {"slowdown", row.slowdown},
+      {"extrapolated", e.extrapolated},
+      {"basis", e.basis}};
+  if (!note.empty()) json["note"] = note;
+  auto kernels = nlohmann::ordered_json::array();
+  for (const auto& k : e.kernels) {
+    nlohmann::ordered_json kernel = {{"name", k.name},
+                                     {"op_class", model::ToString(k.op_class)},
+                                     {"latency_ms", k.latency_us * 1e-3}};
+    if (explain) {
+      kernel["roofline_ms"] = k.roofline_us * 1e-3;
+      kernel["extrapolated"] = k.extrapolated;
+      kernel["basis"] = k.basis;
+    }
+    kernels.push_back(std::move(kernel));
+  }
+  json["kernels"] = std::move(kernels);
+  return json;
+}
+
+void PrintExplained(const Row& row) {
+  const auto& e = row.estimate;
+  fmt::print("{} at batch {} on {} ({})\n", row.model, row.batch, row.type.name,
+             model::ToString(row.type.runtime));
+  fmt::print("  latency   {:.3f} ms (p10 {:.3f}, p90 {:.3f}){}\n", row.Ms(0.5), row.Ms(0.1),
+             row.Ms(0.9), e.extrapolated ? ", extrapolated" : "");
+  fmt::print("  basis     {}\n", e.basis);
+  fmt::print("  deviation {:.1f} % shared by all runs, {:.1f} % from run to run\n",
+             100 * e.shared_sigma, 100 * e.independent_sigma);
+  if (row.slowdown > 1) fmt::print("  slow-down × {:.3f} by share and load\n", row.slowdown);
+  fmt::print("  bound by  compute {:.0f} %, memory bandwidth {:.0f} %, launch {:.0f} %\n",
+             100 * e.compute_part, 100 * e.bandwidth_part, 100 * e.launch_part);
+  fmt::print("  load      {:.0f} ms; memory {} MiB while loading, {} MiB in the run\n\n",
+             e.load_s * 1e3, e.memory_load.value() >> 20, e.memory_run.value() >> 20);
+  auto kernels = e.kernels;
+  std::ranges::stable_sort(kernels, std::greater<>(), &latency::KernelEstimate::latency_us);
+  fmt::print("  {:>10} {:>6} {:>11}  {:<15} {:<28} {}\n", "us", "share", "roofline us", "op class",
+             "kernel", "basis");
+  for (const auto& k : kernels) {
+    fmt::print("  {:>10.1f} {:>5.1f}% {:>11.1f}  {:<15} {:<28} {}{}\n", k.latency_us,
+               0.1 * k.latency_us / (e.latency_s * 1e3), k.roofline_us,
+               model::ToString(k.op_class), k.name, k.basis, k.extrapolated ? " (extrapolated)" : "");
+  }
+}
+
+void PrintTable(const std::vector<Row>& rows) {
+  fmt::print("{:<22} {:<20} {:>5} {:>10} {:>10} {:>10} {:>9} {:>9}\n", "model", "device", "batch",
+             "p10 ms", "p50 ms", "p90 ms", "load ms", "MiB");
+  for (const auto& row : rows) {
+    fmt::print("{:<22} {:<20} {:>5} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.0f} {:>9}{}\n", row.model,
+               row.type.name, row.batch, row.Ms(0.1), row.Ms(0.5), row.Ms(0.9),
+               row.estimate.load_s * 1e3, row.estimate.memory().value() >> 20,
+               row.estimate.extrapolated ? "  extrapolated" : "");
+  }
+}
+
+// estimates.csv (docs/formats.md).
+void PrintCsv(const std::vector<Row>& rows, const std::string& precision) {
+  fmt::print("model,device_type,batch,runtime,precision,p10_ms,p50_ms,p90_ms,memory_bytes\n");
+  for (const auto& row : rows) {
+    fmt::print("{},{},{},{},{},{:.6g},{:.6g},{:.6g},{}\n", row.model, row.type.name, row.batch,
+               model::ToString(row.type.runtime), precision, row.Ms(0.1), row.Ms(0.5), row.Ms(0.9),
+               row.estimate.memory().value());
+  }
+}
+
+class Asking {
+ public:
+  Asking(const Flags& flags, model::ModelLibrary* library, model::Precision precision)
+      : flags_(flags), library_(*library), precision_(precision) {}
+
+  Result<ModelId> Intern(const std::string& name) {
+    return library_.Intern({.name = name, .runtime = std::nullopt, .precision = precision_});
+  }
+
+  Result<std::vector<Row>> Rows(const latency::Predictor& predictor,
+                                const std::vector<cluster::DeviceType>& types,
+                                const std::vector<int64_t>& batches) {
+    HASE_ASSIGN_OR_RETURN(const LoadWish load, ParseLoad(flags_.load));
+    std::vector<latency::Tenant> others;
+    for (const auto& wish : load.residents) {
+      HASE_ASSIGN_OR_RETURN(const ModelId id, Intern(wish.model));
+      others.push_back({id, wish.batch, wish.share});
+    }
+    std::vector<Row> rows;
+    for (const auto& name : SplitList(flags_.models)) {
+      HASE_ASSIGN_OR_RETURN(const ModelId id, Intern(name));
+      for (uint32_t t = 0; t < types.size(); ++t) {
+        for (const int64_t batch : batches) {
+          HASE_ASSIGN_OR_RETURN(auto estimate, predictor.Explain(id, DeviceTypeId(t), batch));
+          const latency::Tenant tenant{id, batch, ShareFromFraction(flags_.share)};
+          const double slow = predictor.Slowdown(tenant, DeviceTypeId(t), others, load.foreign);
+          rows.push_back({name, types[t], batch, std::move(estimate), slow});
+        }
+      }
+    }
+    return rows;
+  }
+
+ private:
+  const Flags& flags_;
+  model::ModelLibrary& library_;
+  model::Precision precision_;
+};
+
+Result<int> Run(const Flags& flags) {
+  HASE_ASSIGN_OR_RETURN(const auto batches, ReadBatches(flags.batches));
+  const auto precision = model::ParsePrecision(flags.precision);
+  if (!precision) return Usage("--precision: " + precision.error().message);
+  HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
+  HASE_ASSIGN_OR_RETURN(const auto store, OpenSamples(flags.state, machine));
+  HASE_RETURN_IF_ERROR(TakeMeasuredBenches(machine, store));
+  HASE_ASSIGN_OR_RETURN(const auto types, ChooseTypes(machine, flags));
+  HASE_RETURN_IF_ERROR(CheckShare(flags, types));
+  HASE_ASSIGN_OR_RETURN(auto samples, store.Query({}));
+  HASE_ASSIGN_OR_RETURN(const auto data, DataDir());
+  model::ModelLibrary library(data);
+  HASE_ASSIGN_OR_RETURN(const auto predicting,
+                        apps::Predicting::Make(&library, types, std::move(samples)));
+  Asking asking(flags, &library, *precision);
+  HASE_ASSIGN_OR_RETURN(const auto rows, asking.Rows(predicting->predictor(), types, batches));
+  if (rows.empty()) return Usage("no model was named");
+  if (!predicting->note().empty()) fmt::print(stderr, "hase predict: {}\n", predicting->note());
+  const bool one = rows.size() == 1 && !flags.table;
+  if (flags.json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& row : rows) list.push_back(ToJson(row, flags.explain, predicting->note()));
+    fmt::print("{}\n", (one ? list[0] : list).dump(2));
+  } else if (flags.table) {
+    PrintCsv(rows, flags.precision);
+  } else if (flags.explain) {
+    for (const auto& row : rows) PrintExplained(row);
+  } else {
+    PrintTable(rows);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Action SetUpPredict(CLI::App& command) {
+  auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
+  command.add_option("model", flags->models, "Zoo names, .onnx or .kernels.json files, by comma")
+      ->required();
+  command.add_option("--device", flags->devices,
+                     "Devices by comma: this machine's, or cards of the catalogue (default: all of "
+                     "this machine's)");
+  command.add_option("--batch", flags->batches, "Batch sizes, by comma")->capture_default_str();
+  command.add_option("--runtime", flags->runtime, "ort-cpu | ort-cuda | tensorrt | pytorch");
+  command.add_option("--precision", flags->precision, "fp32 | tf32 | fp16 | bf16 | int8")
+      ->capture_default_str();
+  command.add_option("--load", flags->load,
+                     "What else runs there: sm=,dram=,pcie=,residents=MODEL:BATCH:SHARE+…");
+  command.add_option("--share", flags->share, "Part of the device the model gets")
+      ->check(CLI::Range(0.001, 1.0))
+      ->capture_default_str();
+  command.add_option("--mode", flags->mode, "exclusive | time-slice | mps | mig | cpu-quota");
+  command.add_option("--cluster", flags->cluster, "cluster.yaml (default: this machine)");
+  command.add_option("--state", flags->state, "State folder");
+  command.add_flag("--explain", flags->explain, "Which terms and kernels the time consists of");
+  command.add_flag("--table", flags->table, "Print estimates.csv");
+  command.add_flag("--json", flags->json, "Print JSON");
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace hase::cli
