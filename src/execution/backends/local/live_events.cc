@@ -10,9 +10,16 @@ void LiveEvents::Post(Happening what) { At(clock_.Now(), std::move(what)); }
 void LiveEvents::At(Nanos time, Happening what) {
   {
     const std::lock_guard lock(mutex_);
+    if (std::holds_alternative<RunFinished>(what) || std::holds_alternative<RunFailed>(what))
+      --expected_;
     queue_.push({.time = time, .seq = posted_++, .what = std::move(what)});
   }
   changed_.notify_one();
+}
+
+void LiveEvents::Expect() {
+  const std::lock_guard lock(mutex_);
+  ++expected_;
 }
 
 std::optional<Event> LiveEvents::Next(std::optional<Nanos> until) {
@@ -26,6 +33,7 @@ std::optional<Event> LiveEvents::Next(std::optional<Nanos> until) {
       return event;
     }
     if (until && *until <= now) return std::nullopt;
+    if (!until && queue_.empty() && expected_ == 0) return std::nullopt;
     std::optional<Nanos> wake = until;
     if (!queue_.empty() && (!wake || queue_.top().time < *wake)) wake = queue_.top().time;
     if (wake) {

@@ -1,6 +1,9 @@
 // LiveEvents: the engine's one queue in a live run. Any thread posts; the engine's thread waits in
 // Next without spending processor time (it shares the machine with the work it schedules). Times
 // come from the run's clock, ties are broken by order of posting.
+//
+// It knows how many runs are still to end (Expect), so that waiting without a limit ends with
+// nullopt, as a simulation's would, where nothing can come any more.
 #pragma once
 
 #include <condition_variable>
@@ -19,6 +22,7 @@ class LiveEvents : public EventSource {
 
   void Post(Happening what);            // happens now
   void At(Nanos time, Happening what);  // happens then (an arrival); not before
+  void Expect();                        // one more run will end: RunFinished or RunFailed
   std::optional<Event> Next(std::optional<Nanos> until) override;
   // From now on Next gives nothing and returns at once: the run is being ended from outside.
   void Close();
@@ -35,6 +39,7 @@ class LiveEvents : public EventSource {
   std::condition_variable changed_;
   std::priority_queue<Event, std::vector<Event>, Later> queue_;
   uint64_t posted_ = 0;
+  int expected_ = 0;
   bool closed_ = false;
 };
 

@@ -83,6 +83,11 @@ class LocalExecutor::Pump {
     }
   }
 
+  void Begin(const Launch& launch) {
+    events_.Expect();
+    Post(launch);
+  }
+
   bool Knows(const Launch& launch) const {
     const auto known = [&](const placement::Slot& slot) {
       return slot.device.index() < partitions_.size();
@@ -99,7 +104,7 @@ class LocalExecutor::Pump {
  private:
   void Loop();
   void Obey(const Command& command);
-  void Begin(const Launch& launch);
+  void Spawn(const Launch& launch);
   Result<std::unique_ptr<Part>> BeginPart(const Launch& launch, const placement::Slot& slot,
                                           int64_t inputs, int64_t chunk_inputs);
   void Listen(Run& run, Part& part);
@@ -170,7 +175,7 @@ Nanos LocalExecutor::Pump::NextDeadline() const {
 }
 
 void LocalExecutor::Pump::Obey(const Command& command) {
-  if (const auto* launch = std::get_if<Launch>(&command)) return Begin(*launch);
+  if (const auto* launch = std::get_if<Launch>(&command)) return Spawn(*launch);
   if (std::holds_alternative<QuitCommand>(command)) {
     quit_ = true;
     return;
@@ -184,7 +189,7 @@ void LocalExecutor::Pump::Obey(const Command& command) {
     if (!part->over) static_cast<void>(part->worker->Send(StopRequest{}));
 }
 
-void LocalExecutor::Pump::Begin(const Launch& launch) {
+void LocalExecutor::Pump::Spawn(const Launch& launch) {
   Run& run = runs_.emplace_back();
   run.launch = launch;
   const auto count = static_cast<int64_t>(launch.slots.size());
@@ -216,7 +221,7 @@ Result<std::unique_ptr<Part>> LocalExecutor::Pump::BeginPart(const Launch& launc
   load.model = model.path;
   load.dimensions = model.dimensions;
   load.batch = launch.batch;
-  load.memory_limit = launch.memory_limit;
+  load.memory_limit = limit;
   load.time_limit_s = options_.load_limit_s;
   if (cluster_.types[device.type.index()].runtime == model::Runtime::kOrtCuda) {
     load.provider = model::ort::Provider::kCuda;
@@ -345,7 +350,7 @@ Status LocalExecutor::Start(const Launch& launch) {
   if (!pump_->Knows(launch)) return Invalid("a start names a device or model that is not here");
   if (launch.inputs < 1 || launch.batch < 1)
     return Invalid(fmt::format("a start of {} inputs at batch {}", launch.inputs, launch.batch));
-  pump_->Post(launch);
+  pump_->Begin(launch);
   return {};
 }
 

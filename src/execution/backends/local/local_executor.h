@@ -29,7 +29,11 @@ struct LocalModel {
 struct LocalOptions {
   bool without_cgroups = false;
   Nanos stop_grace = Nanos(5'000'000'000);  // from Stop to SIGKILL
-  int load_limit_s = 300;                   // beyond this a model counts as hanging
+  // What a launch may use beyond its memory_limit, which is a prediction and good to some per cent;
+  // control groups also count the pages of the model's file.
+  double memory_slack = 0.25;
+  Bytes memory_slack_least = MiB(64);
+  int load_limit_s = 300;  // beyond this a model counts as hanging
 };
 
 // What a worker measured, for samples and reports; in order of ending.

@@ -217,6 +217,10 @@ TEST(LiveEventsTest, GivesEventsInOrderOfTimeAndNotBefore) {
   }
   EXPECT_FALSE(events.Next(clock.Now() + FromMillis(5)));
   EXPECT_FALSE(events.Next(Nanos(0)));
+  EXPECT_FALSE(events.Next(std::nullopt)) << "nothing can come: nothing runs";
+  events.Expect();
+  events.At(clock.Now() + FromMillis(5), RunFinished{});
+  EXPECT_TRUE(events.Next(std::nullopt));
   events.Close();
   EXPECT_FALSE(events.Next(std::nullopt));
 }
