@@ -18,6 +18,12 @@ constexpr Command kCommands[] = {
      "  hase simulate --cluster c.yaml --jobs j.csv --policy round-robin,hase --world W3 --json\n"
      "  hase simulate --cluster c.yaml --generate poisson,jobs=500,load=0.95 --policy hase",
      SetUpSimulate},
+    {"run", "Run a queue of jobs on this machine's devices, for real",
+     "  hase run --cluster cluster.yaml --jobs jobs.csv --policy round-robin,hase --report r.html\n"
+     "  hase run --resume",
+     SetUpRun},
+    {"demo", "See HASE schedule real models on this machine, from nothing, in a few minutes",
+     "  hase demo\n  hase demo --seeds 1,2,3 --json", SetUpDemo},
     {"worker", "", "", SetUpWorker},
 };
 

@@ -5,10 +5,12 @@
 
 namespace hase::cli {
 
+Action SetUpDemo(CLI::App& command);
 Action SetUpDoctor(CLI::App& command);
 Action SetUpExplain(CLI::App& command);
 Action SetUpSimulate(CLI::App& command);
 Action SetUpInspect(CLI::App& command);
+Action SetUpRun(CLI::App& command);
 Action SetUpWorker(CLI::App& command);
 Action SetUpZoo(CLI::App& command);
 
