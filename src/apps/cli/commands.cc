@@ -24,6 +24,11 @@ constexpr Command kCommands[] = {
      SetUpRun},
     {"demo", "See HASE schedule real models on this machine, from nothing, in a few minutes",
      "  hase demo\n  hase demo --seeds 1,2,3 --json", SetUpDemo},
+    {"devices", "List the devices of a cluster and what is known of them",
+     "  hase devices\n  hase devices --cluster cluster.yaml --json", SetUpDevices},
+    {"bench", "Measure this machine's devices by micro-benchmarks", "  hase bench", SetUpBench},
+    {"profile", "Measure models on this machine's devices, whole and kernel by kernel",
+     "  hase profile --models resnet50,mobilenet_v2 --batches 1,4", SetUpProfile},
     {"worker", "", "", SetUpWorker},
 };
 

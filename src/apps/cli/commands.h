@@ -11,6 +11,10 @@ Action SetUpExplain(CLI::App& command);
 Action SetUpSimulate(CLI::App& command);
 Action SetUpInspect(CLI::App& command);
 Action SetUpRun(CLI::App& command);
+Action SetUpBench(CLI::App& command);
+Action SetUpDevices(CLI::App& command);
+Action SetUpDoctor(CLI::App& command);
+Action SetUpProfile(CLI::App& command);
 Action SetUpWorker(CLI::App& command);
 Action SetUpZoo(CLI::App& command);
 

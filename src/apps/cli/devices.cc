@@ -1,0 +1,104 @@
+// hase devices: the devices of a cluster, what is known of them and how busy they are.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/machine.h"
+#include "base/paths.h"
+
+namespace hase::cli {
+namespace {
+
+struct Flags {
+  std::string cluster, state;
+  bool json = false;
+};
+
+std::string Join(const std::vector<cluster::ShareMode>& modes) {
+  std::string text;
+  for (const auto mode : modes)
+    text += fmt::format("{}{}", text.empty() ? "" : ",", ToString(mode));
+  return text;
+}
+
+nlohmann::ordered_json ToJson(const cluster::Cluster& cluster, const cluster::Device& device) {
+  const auto& type = cluster.types[device.type.index()];
+  const auto& spec = type.spec;
+  auto modes = nlohmann::ordered_json::array();
+  for (const auto mode : device.modes) modes.push_back(ToString(mode));
+  nlohmann::ordered_json json = {{"name", device.name},
+                                 {"node", cluster.nodes[device.node.index()].name},
+                                 {"type", type.name},
+                                 {"kind", spec.kind == cluster::DeviceKind::kCpu ? "cpu" : "gpu"},
+                                 {"runtime", model::ToString(type.runtime)},
+                                 {"modes", modes},
+                                 {"memory_bytes", spec.memory.value()},
+                                 {"bandwidth_gb_s", spec.bandwidth_gb_s},
+                                 {"peak_fp32_tflops", spec.peak_tflops[0]},
+                                 {"sm_count", spec.sm_count},
+                                 {"price_per_hour", device.price_per_hour},
+                                 {"verified", spec.verified},
+                                 {"bench",
+                                  {{"measured", type.bench.measured},
+                                   {"date", type.bench.date},
+                                   {"clock_mhz", type.bench.sm_clock_mhz},
+                                   {"gemm_large_gflop_s", type.bench.gemm_large},
+                                   {"copy_large_gb_s", type.bench.copy_large},
+                                   {"launch_us", type.bench.launch_us}}}};
+  if (spec.kind == cluster::DeviceKind::kCpu) {
+    json["cores"] = device.cpu_cores;
+    json["quota"] = ToFraction(type.quota);
+  } else {
+    json["compute_capability"] = spec.compute_capability / 10.0;
+  }
+  return json;
+}
+
+void Print(const Machine& machine) {
+  const auto& cluster = machine.cluster;
+  fmt::print("{:<16} {:<24} {:<9} {:>8} {:>9} {:>9} {:>8}  {:<30} {}\n", "device", "type",
+             "runtime", "mem GiB", "fp32 TF/s", "GB/s", "$/hour", "modes", "micro-benchmarks");
+  for (const auto& device : cluster.devices) {
+    const auto& type = cluster.types[device.type.index()];
+    fmt::print(
+        "{:<16} {:<24} {:<9} {:>8.1f} {:>9.2f} {:>9.1f} {:>8}  {:<30} {}\n", device.name, type.name,
+        model::ToString(type.runtime), Ratio(type.spec.memory, GiB(1)), type.spec.peak_tflops[0],
+        type.spec.bandwidth_gb_s,
+        device.price_per_hour > 0 ? fmt::format("{:.2f}", device.price_per_hour) : "-",
+        Join(device.modes),
+        type.bench.measured ? "measured " + type.bench.date : "estimated from specification");
+  }
+  if (!machine.no_gpu.empty()) fmt::print("\nno GPU: {}\n", machine.no_gpu);
+}
+
+Result<int> Run(const Flags& flags) {
+  HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
+  HASE_ASSIGN_OR_RETURN(const auto store, OpenSamples(flags.state, machine));
+  HASE_RETURN_IF_ERROR(TakeMeasuredBenches(machine, store));
+  if (flags.json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& device : machine.cluster.devices)
+      list.push_back(ToJson(machine.cluster, device));
+    fmt::print("{}\n",
+               nlohmann::ordered_json{
+                   {"machine", machine.fingerprint}, {"no_gpu", machine.no_gpu}, {"devices", list}}
+                   .dump(2));
+    return 0;
+  }
+  Print(machine);
+  return 0;
+}
+
+}  // namespace
+
+Action SetUpDevices(CLI::App& command) {
+  auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
+  command.add_option("--cluster", flags->cluster, "cluster.yaml (default: this machine)");
+  command.add_option("--state", flags->state, "State folder");
+  command.add_flag("--json", flags->json, "Print JSON");
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace hase::cli
