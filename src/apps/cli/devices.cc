@@ -1,19 +1,28 @@
 // hase devices: the devices of a cluster, what is known of them and how busy they are.
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/machine.h"
-#include "base/paths.h"
+#include "cluster/telemetry/sources.h"
 
 namespace hase::cli {
 namespace {
 
+namespace telemetry = cluster::telemetry;
+
 struct Flags {
   std::string cluster, state;
-  bool json = false;
+  bool json = false, watch = false;
+  std::string source;
+  telemetry::SourceOptions source_options;
+  double interval_s = 1;
+  int polls = 0;  // 0 = until interrupted
 };
 
 std::string Join(const std::vector<cluster::ShareMode>& modes) {
@@ -73,8 +82,48 @@ void Print(const Machine& machine) {
   if (!machine.no_gpu.empty()) fmt::print("\nno GPU: {}\n", machine.no_gpu);
 }
 
+void Print(const telemetry::Snapshot& snapshot) {
+  using telemetry::Counter;
+  const auto cell = [](const telemetry::Reading& reading, double scale) {
+    return reading.ok() ? fmt::format("{:.1f}", reading.value * scale)
+                        : std::string(telemetry::ToString(reading.validity));
+  };
+  fmt::print("{:<42} {:>13} {:>13} {:>13} {:>10} {:>9} {:>8}\n", snapshot.source + " device",
+             "SM active %", "DRAM active %", "busy %", "used MiB", "SM MHz", "power W");
+  for (const auto& device : snapshot.devices) {
+    fmt::print("{:<42} {:>13} {:>13} {:>13} {:>10} {:>9} {:>8}\n", device.device,
+               cell(device.at(Counter::kSmActive), 100), cell(device.at(Counter::kDramActive), 100),
+               cell(device.at(Counter::kGpuBusy), 100), cell(device.at(Counter::kMemoryUsed), 1),
+               cell(device.at(Counter::kSmClock), 1), cell(device.at(Counter::kPower), 1));
+  }
+  for (const auto& note : snapshot.notes) fmt::print("note: {}\n", note);
+}
+
+// One snapshot per interval: a table, or a line of JSON that `replay` reads again.
+Result<int> Watch(const Flags& flags, const Machine& machine) {
+  std::string name = flags.source;
+  if (name.empty()) name = machine.no_gpu.empty() && flags.cluster.empty() ? "nvml" : "cpu";
+  HASE_ASSIGN_OR_RETURN(const auto source, telemetry::MakeSource(name, flags.source_options));
+  if (name == "cpu") {  // the first poll only opens the interval
+    HASE_RETURN_IF_ERROR(source->Poll());
+    std::this_thread::sleep_for(std::chrono::duration<double>(flags.interval_s));
+  }
+  for (int i = 0; flags.polls == 0 || i < flags.polls; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::duration<double>(flags.interval_s));
+    HASE_ASSIGN_OR_RETURN(const auto snapshot, source->Poll());
+    if (flags.json) {
+      fmt::print("{}\n", telemetry::ToJsonLine(snapshot));
+    } else {
+      Print(snapshot);
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 Result<int> Run(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
+  if (flags.watch) return Watch(flags, machine);
   HASE_ASSIGN_OR_RETURN(const auto store, OpenSamples(flags.state, machine));
   HASE_RETURN_IF_ERROR(TakeMeasuredBenches(machine, store));
   if (flags.json) {
@@ -98,6 +147,18 @@ Action SetUpDevices(CLI::App& command) {
   command.add_option("--cluster", flags->cluster, "cluster.yaml (default: this machine)");
   command.add_option("--state", flags->state, "State folder");
   command.add_flag("--json", flags->json, "Print JSON");
+  command.add_flag("--watch", flags->watch, "Show live counters, again and again");
+  std::string names;
+  for (const auto& kind : telemetry::Sources()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", kind.name);
+  }
+  command.add_option("--telemetry", flags->source, "Source of --watch: " + names);
+  command.add_option("--url", flags->source_options.url, "Address of dcgm_exporter");
+  command.add_option("--file", flags->source_options.file, "Snapshots to replay");
+  command.add_option("--interval-s", flags->interval_s, "Time between polls")
+      ->check(CLI::Range(0.01, 3600.0));
+  command.add_option("--polls", flags->polls, "End after so many (default: until interrupted)")
+      ->check(CLI::NonNegativeNumber);
   return [flags] { return Run(*flags); };
 }
 

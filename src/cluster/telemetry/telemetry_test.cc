@@ -1,0 +1,250 @@
+// Pages in tests/telemetry against the readings expected of them, and the sources' own behaviour.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cluster/telemetry/cpu.h"
+#include "cluster/telemetry/dcgm_exporter.h"
+#include "cluster/telemetry/sources.h"
+
+namespace hase::cluster::telemetry {
+namespace {
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+void ExpectDevice(const DeviceReadings& device, const json& expected) {
+  SCOPED_TRACE(device.device);
+  EXPECT_EQ(device.index, expected.value("index", device.index));
+  EXPECT_EQ(device.model, expected.value("model", device.model));
+  EXPECT_EQ(device.mig_profile, expected.value("mig_profile", device.mig_profile));
+  EXPECT_EQ(device.tenants, expected.value("tenants", std::vector<std::string>()));
+  size_t known = 0;
+  for (size_t i = 0; i < kCounters; ++i) {
+    const std::string name(ToString(static_cast<Counter>(i)));
+    if (!expected["counters"].contains(name)) continue;
+    SCOPED_TRACE(name);
+    ++known;
+    const json& reading = expected["counters"][name];
+    EXPECT_EQ(ToString(device.readings[i].validity), reading.at("validity").get<std::string>());
+    if (reading.contains("value")) {
+      EXPECT_NEAR(device.readings[i].value, reading["value"].get<double>(), 1e-9);
+    }
+    if (reading.contains("age_s")) {
+      EXPECT_NEAR(device.readings[i].age_s, reading["age_s"].get<double>(), 1e-6);
+    }
+  }
+  EXPECT_EQ(known, expected["counters"].size()) << "the expectation names an unknown counter";
+}
+
+void ExpectPage(const fs::path& path) {
+  SCOPED_TRACE(path.string());
+  const auto text = ReadFile(path);
+  ASSERT_TRUE(text);
+  auto beside = path;
+  std::ifstream file(beside.replace_extension(".expect.json"));
+  ASSERT_TRUE(file) << "no expectation beside it";
+  const json expected = json::parse(file);
+  const auto page = ParsePrometheus(path.filename().string(), *text);
+  if (expected.contains("error")) {
+    ASSERT_FALSE(page);
+    EXPECT_EQ(page.error().message, expected["error"].get<std::string>());
+    return;
+  }
+  ASSERT_TRUE(page) << page.error().message;
+  const Snapshot snapshot =
+      ReadDcgmPage(*page, expected.at("now_s"), expected.at("age_s"), expected.at("stale_after_s"));
+  EXPECT_EQ(snapshot.notes, expected.value("notes", std::vector<std::string>()));
+  ASSERT_EQ(snapshot.devices.size(), expected["devices"].size());
+  for (const auto& device : snapshot.devices) {
+    ASSERT_TRUE(expected["devices"].contains(device.device)) << device.device;
+    ExpectDevice(device, expected["devices"][device.device]);
+  }
+}
+
+TEST(TelemetryPages, ReadAsExpected) {
+  int pages = 0;
+  for (const auto& entry : fs::directory_iterator("tests/telemetry")) {
+    if (entry.path().extension() != ".prom") continue;
+    ExpectPage(entry.path());
+    ++pages;
+  }
+  EXPECT_GE(pages, 10);
+}
+
+TEST(DcgmExporter, AgesBySeeingThePageChange) {
+  double now = 1000;
+  std::string page = "DCGM_FI_PROF_SM_ACTIVE{gpu=\"0\",UUID=\"G\"} 0.5\n";
+  DcgmOptions options;
+  const auto source =
+      MakeDcgmExporter(options, [&]() -> Result<std::string> { return page; }, [&] { return now; });
+  const auto age = [&] { return source->Poll()->devices[0].at(Counter::kSmActive); };
+  EXPECT_EQ(age().validity, Validity::kStale);  // as old as the exporter's interval may be
+  now = 1002;
+  EXPECT_EQ(age().age_s, 32);
+  now = 1003;
+  page = "DCGM_FI_PROF_SM_ACTIVE{gpu=\"0\",UUID=\"G\"} 0.6\n";
+  const Reading fresh = age();  // changed since the last look, one second ago
+  EXPECT_EQ(fresh.age_s, 1);
+  EXPECT_EQ(fresh.validity, Validity::kOk);
+  now = 1009;
+  EXPECT_EQ(age().validity, Validity::kStale);
+}
+
+TEST(DcgmExporter, AnswersThatAreNoPageAreErrors) {
+  std::string page = "hello_total 3\n";
+  const auto source =
+      MakeDcgmExporter({}, [&]() -> Result<std::string> { return page; }, [] { return 0.0; });
+  EXPECT_NE(source->Poll().error().message.find("no DCGM counters"), std::string::npos);
+  page = "<html>\n";
+  EXPECT_FALSE(source->Poll());
+  const auto nobody = HttpGet("http://127.0.0.1:1/metrics", 0.5);
+  ASSERT_FALSE(nobody);
+  EXPECT_NE(nobody.error().message.find("http://127.0.0.1:1/metrics"), std::string::npos);
+  EXPECT_FALSE(HttpGet("ftp://x", 0.5));
+}
+
+DeviceReadings Card(double sm, double dram) {
+  DeviceReadings device;
+  device.at(Counter::kSmActive) = {sm, 1, Validity::kOk};
+  device.at(Counter::kDramActive) = {dram, 2, Validity::kOk};
+  return device;
+}
+
+TEST(ForeignLoad, IsWhatIsLeftWithoutOurOwn) {
+  Load own;
+  own.sm = 0.5;
+  own.dram = 0.4;
+  const Load load = ForeignLoad(Card(0.8, 0.3), own);
+  EXPECT_TRUE(load.valid);
+  EXPECT_FALSE(load.coarse);
+  EXPECT_NEAR(load.sm, 0.3, 1e-12);
+  EXPECT_EQ(load.dram, 0);  // ours alone explains it: never negative
+  EXPECT_EQ(load.age_s, 2);
+}
+
+TEST(ForeignLoad, FallsBackToBusyTimeThenToNothing) {
+  DeviceReadings device = Card(0, 0);
+  device.at(Counter::kGpuBusy) = {0.97, 0, Validity::kOk};
+  Judge(device, 5);
+  EXPECT_EQ(device.at(Counter::kSmActive).validity, Validity::kZeroed);
+  const Load busy = ForeignLoad(device, {});
+  EXPECT_TRUE(busy.valid);
+  EXPECT_TRUE(busy.coarse);
+  EXPECT_NEAR(busy.sm, 0.97, 1e-12);
+  device.at(Counter::kGpuBusy).validity = Validity::kMissing;
+  EXPECT_FALSE(ForeignLoad(device, {}).valid);
+}
+
+TEST(ForeignLoad, CountsPcieWhereTheLinkIsKnown) {
+  DeviceReadings device = Card(0.1, 0.1);
+  device.at(Counter::kPcieRx) = {8000, 0, Validity::kOk};
+  EXPECT_NEAR(ForeignLoad(device, {}, 16000).pcie, 0.5, 1e-12);
+  EXPECT_EQ(ForeignLoad(device, {}).pcie, 0);
+}
+
+class FakeProc {
+ public:
+  FakeProc() : root_(fs::temp_directory_path() / ("hase_proc_" + std::to_string(getpid()))) {
+    fs::create_directories(root_ / "proc");
+    std::ofstream(root_ / "proc/meminfo") << "MemTotal: 2097152 kB\nMemAvailable: 1048576 kB\n";
+  }
+  ~FakeProc() { fs::remove_all(root_); }
+  void Stat(const std::string& text) const { std::ofstream(root_ / "proc/stat") << text; }
+  const fs::path& path() const { return root_; }
+
+ private:
+  fs::path root_;
+};
+
+TEST(Cpu, BusyTimeOfEachCoreBetweenPolls) {
+  const FakeProc proc;
+  double now = 10;
+  CpuOptions options;
+  options.root = proc.path();
+  const auto source = MakeCpu(options, [&] { return now; });
+  proc.Stat("cpu 1 2 3 4 5\ncpu0 100 0 100 800 0 0 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0 0 0\n");
+  const auto first = source->Poll();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->devices[0].at(Counter::kSmActive).validity, Validity::kMissing);
+  EXPECT_EQ(first->devices[0].at(Counter::kMemoryUsed).value, 1024);
+  EXPECT_FALSE(ForeignCpuLoad(*first, {0}, 0).valid);
+  now = 12;
+  proc.Stat("cpu 1 2 3 4 5\ncpu0 200 0 140 840 20 0 0 0 0 0\ncpu1 0 0 0 1200 0 0 0 0 0 0\n");
+  const auto second = source->Poll();
+  ASSERT_TRUE(second);
+  EXPECT_NEAR(second->devices[0].at(Counter::kSmActive).value, 0.7, 1e-12);
+  EXPECT_EQ(second->devices[1].at(Counter::kSmActive).value, 0);
+  // 2 s at 70 % = 1.4 s busy; HASE's own processes took 0.8 s of it.
+  EXPECT_NEAR(ForeignCpuLoad(*second, {0}, 0.8).sm, 0.3, 1e-12);
+  EXPECT_NEAR(ForeignCpuLoad(*second, {0, 1}, 0.8).sm, 0.15, 1e-12);
+  EXPECT_EQ(ForeignCpuLoad(*second, {0}, 5).sm, 0);
+  EXPECT_FALSE(ForeignCpuLoad(*second, {9}, 0).valid);
+  proc.Stat("cpu0 x\n");
+  EXPECT_NE(source->Poll().error().message.find("proc/stat:1"), std::string::npos);
+}
+
+TEST(Cpu, SeesARealBusyLoop) {
+  const auto source = MakeCpu(CpuOptions{});
+  ASSERT_TRUE(source->Poll());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+  const auto snapshot = source->Poll();
+  ASSERT_TRUE(snapshot);
+  double busy = 0;
+  for (const auto& core : snapshot->devices) busy += core.at(Counter::kSmActive).value;
+  EXPECT_GT(busy, 0.5);
+}
+
+TEST(Replay, GivesBackWhatWasRecorded) {
+  Snapshot snapshot;
+  snapshot.source = "cpu";
+  snapshot.interval_s = 0.5;
+  snapshot.notes = {"a note"};
+  snapshot.devices = {Card(0.25, 0.5)};
+  snapshot.devices[0].device = "GPU-1";
+  snapshot.devices[0].tenants = {"ml/a"};
+  snapshot.devices[0].at(Counter::kPower) = {std::nan(""), 0, Validity::kNotANumber};
+  const std::string line = ToJsonLine(snapshot);
+  const auto again = ParseSnapshot("r", line);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(ToJsonLine(*again), line);
+  const auto path = fs::temp_directory_path() / ("hase_replay_" + std::to_string(getpid()));
+  std::ofstream(path) << line << "\n" << line << "\n";
+  SourceOptions options;
+  options.file = path.string();
+  auto source = MakeSource("replay", options);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_TRUE((*source)->Poll());
+  EXPECT_EQ((*source)->Poll()->devices[0].at(Counter::kSmActive).value, 0.25);
+  EXPECT_FALSE((*source)->Poll());
+  std::ofstream(path) << line
+                      << "\n{\"devices\": [{\"device\": \"x\", \"readings\": {\"zeal\": {}}}]}\n";
+  EXPECT_NE(MakeSource("replay", options).error().message.find(":2: unknown counter 'zeal'"),
+            std::string::npos);
+  fs::remove(path);
+  EXPECT_FALSE(MakeSource("crystal ball", options));
+}
+
+TEST(NvmlSource, ReadsTheStandInDriver) {
+  setenv("HASE_NVML", HASE_NVML_STAND_IN, 1);
+  auto source = MakeSource("nvml", {});
+  ASSERT_TRUE(source) << source.error().message;
+  const auto snapshot = (*source)->Poll();
+  unsetenv("HASE_NVML");
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  ASSERT_EQ(snapshot->devices.size(), 3u);
+  const auto& t4 = snapshot->devices[0];
+  EXPECT_NEAR(t4.at(Counter::kGpuBusy).value, 0.93, 1e-12);
+  EXPECT_EQ(t4.at(Counter::kSmActive).validity, Validity::kMissing);
+  EXPECT_EQ(t4.at(Counter::kMemoryFree).value, 10 * 1024);
+  EXPECT_TRUE(ForeignLoad(t4, {}).coarse);
+}
+
+}  // namespace
+}  // namespace hase::cluster::telemetry
