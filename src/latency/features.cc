@@ -38,6 +38,11 @@ struct Card {
         capability(spec.compute_capability) {}
 };
 
+// tf32 runs on tensor cores, as fp16 does.
+double PrecisionCode(model::Precision p) {
+  return static_cast<double>(p == model::Precision::kTf32 ? model::Precision::kFp16 : p);
+}
+
 // Names or values, from one definition: `Put(name, value)` in a fixed order.
 class Recorder {
  public:
@@ -98,16 +103,14 @@ void PutTiles(Recorder& r, const Kernel& k, const Card& card) {
   }
 }
 
-void PutIdentity(Recorder& r, const DeviceSpec& spec, const Card& card) {
+void PutIdentity(Recorder& r, const Card& card) {
   r.MarkShapeEnd();
   r.Put("sm_count", card.sms);
   r.Put("boost_clock", card.clock);
   r.Put("bandwidth", card.bandwidth);
   r.Put("l2_bytes", card.l2);
   r.Put("fp32_peak", card.fp32);
-  r.Put("peak", card.peak);
   r.Put("capability", card.capability);
-  r.Put("memory", D(spec.memory.value()));
 }
 
 double ActivationCode(const std::string& activation) {
@@ -169,8 +172,7 @@ void PutConvAlgorithms(Recorder& r, const Kernel& k, const Card& card, double ro
   r.Put("fused_over_direct", best_fused - best_direct);
 }
 
-void PutConv(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card& card,
-             const Roofline& roof) {
+void PutConv(Recorder& r, const Kernel& k, const Card& card, const Roofline& roof) {
   const auto& in = k.inputs[0];
   const double batch = D(in[0]), c = D(in[1]), h = D(in[2]), out_c = D(k.output[1]);
   const double oh = D(k.output[2]), ow = D(k.output[3]);
@@ -185,7 +187,7 @@ void PutConv(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card& c
   r.Put("dilation", k.window.dilation[0]);
   r.Put("pad", k.window.pad[0]);
   r.Put("groups", Log(k.window.groups));
-  r.Put("precision", static_cast<double>(k.precision));
+  r.Put("precision", PrecisionCode(k.precision));
   r.Put("fused_add", k.fused_add ? 1 : 0);
   r.Put("activation", ActivationCode(k.activation));
   r.Put("bias", HasBias(k) ? 1 : 0);
@@ -217,11 +219,10 @@ void PutConv(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card& c
   r.Put("in_per_l2", Log(D(k.bytes_activations) / card.l2));
   r.Put("weights_per_l2", Log(D(k.bytes_weights) / card.l2));
   r.Put("out_per_l2", Log(D(k.bytes_written) / card.l2));
-  PutIdentity(r, spec, card);
+  PutIdentity(r, card);
 }
 
-void PutGemm(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card& card,
-             const Roofline& roof) {
+void PutGemm(Recorder& r, const Kernel& k, const Card& card, const Roofline& roof) {
   static constexpr Tile kTiles[] = {
       {"32x32", 32, 32},     {"32x128", 32, 128},   {"128x32", 128, 32},
       {"64x64", 64, 64},     {"128x64", 128, 64},   {"64x128", 64, 128},
@@ -234,7 +235,7 @@ void PutGemm(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card& c
   r.Put("gemm_batch", Log(batch));
   r.Put("weights", k.bytes_weights > 0 ? 1 : 0);
   r.Put("bias", HasBias(k) ? 1 : 0);
-  r.Put("precision", static_cast<double>(k.precision));
+  r.Put("precision", PrecisionCode(k.precision));
   const bool known = k.inputs.size() >= 2 && !k.inputs[0].empty() && !k.inputs[1].empty();
   r.Put("transpose_a", known && k.inputs[0].back() != k.k ? 1 : 0);
   r.Put("transpose_b", known && k.inputs[1].back() != k.n ? 1 : 0);
@@ -260,7 +261,7 @@ void PutGemm(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card& c
   r.Put("a_per_l2", Log(batch * m * kk * element / card.l2));
   r.Put("b_per_l2", Log(batch * n * kk * element / card.l2));
   r.Put("out_per_l2", Log(batch * m * n * element / card.l2));
-  PutIdentity(r, spec, card);
+  PutIdentity(r, card);
 }
 
 // Work per element of operators that are bound by memory; unknown ones count as a copy.
@@ -283,8 +284,7 @@ double OperatorCode(const Kernel& k) {
   }
 }
 
-void PutMemory(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card& card,
-               const Roofline& roof) {
+void PutMemory(Recorder& r, const Kernel& k, const Card& card, const Roofline& roof) {
   const double elements = k.output.empty() ? 1 : D(model::ElementCount(k.output).value_or(1));
   const double columns = k.output.empty() ? 1 : std::max(1.0, D(k.output.back()));
   const double rows = std::max(1.0, elements / columns);
@@ -294,7 +294,7 @@ void PutMemory(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card&
   r.Put("columns", Log(columns));
   r.Put("operator", OperatorCode(k));
   r.Put("scalar", scalar ? 1 : 0);
-  r.Put("precision", static_cast<double>(k.precision));
+  r.Put("precision", PrecisionCode(k.precision));
   r.Put("bytes_in", Log(D(k.bytes_activations)));
   r.Put("bytes_out", Log(D(k.bytes_written)));
   PutRoofline(r, k, roof);
@@ -310,15 +310,15 @@ void PutMemory(Recorder& r, const Kernel& k, const DeviceSpec& spec, const Card&
   r.Put("columns_plain", columns);
   r.Put("bytes_per_l2", Log(D(k.bytes()) / card.l2));
   r.Put("out_per_l2", Log(D(k.bytes_written) / card.l2));
-  PutIdentity(r, spec, card);
+  PutIdentity(r, card);
 }
 
 void PutFamily(Recorder& r, Family family, const Kernel& k, const DeviceSpec& spec,
                const Roofline& roof) {
   const Card card(spec, k, roof);
-  if (family == Family::kConv) return PutConv(r, k, spec, card, roof);
-  if (family == Family::kGemm) return PutGemm(r, k, spec, card, roof);
-  PutMemory(r, k, spec, card, roof);
+  if (family == Family::kConv) return PutConv(r, k, card, roof);
+  if (family == Family::kGemm) return PutGemm(r, k, card, roof);
+  PutMemory(r, k, card, roof);
 }
 
 struct Layout {

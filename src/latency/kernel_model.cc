@@ -4,11 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/check.h"
+#include "base/file.h"
+#include "base/paths.h"
+#include "latency/calibration.h"
+#include "latency/ensemble.h"
 
 namespace hase::latency {
 namespace {
+
+using model::Kernel;
+using model::OpClass;
+using model::Precision;
+using model::Runtime;
 
 constexpr std::string_view kConventions[] = {
     "tensorrt-engine", "pytorch-events", "tensorflow-session", "library-call",
@@ -19,17 +29,63 @@ static_assert(std::size(kConventions) == kConventionCount);
 constexpr double kTypicalFactor = 1.8;
 constexpr double kWideSigma = 0.45;
 constexpr double kQuantile90 = 1.2815515655446004;  // of the standard normal
+// An answer from another convention or precision than asked: its interval is so much wider.
+constexpr double kExtrapolationWidening = 1.6;
 
-double LaunchMicros(const KernelTarget& target) {
-  if (target.bench != nullptr && target.bench->launch_us > 0) return target.bench->launch_us;
-  return target.spec->kind == cluster::DeviceKind::kCpu ? 1.0 : 4.0;
+// The convention whose rows come nearest to what `runtime` does for this kernel, and whether that
+// is a stretch.
+std::pair<Convention, bool> Choose(const Kernel& k, const KernelTarget& target) {
+  const bool tensorrt = target.runtime == Runtime::kTensorRt;
+  switch (FamilyOf(k)) {
+    case Family::kConv: {
+      if (target.spec->vendor == "AMD") return {Convention::kMiopenSolver, false};
+      if (tensorrt) return {Convention::kTensorRtEngine, false};
+      // The events set has 3×3 convolutions with stride 1 in fp32 only.
+      const bool measured = k.algorithm_gain() > 2 && k.precision == Precision::kFp32;
+      return measured ? std::pair{Convention::kPyTorchEvents, false}
+                      : std::pair{Convention::kTensorRtEngine, true};
+    }
+    case Family::kGemm:
+      if (k.precision == Precision::kFp16 || k.precision == Precision::kBf16) {
+        return {Convention::kServingGemm, tensorrt};
+      }
+      if (k.precision == Precision::kInt8) return {Convention::kLibraryCall, tensorrt};
+      return {Convention::kPyTorchEvents, tensorrt};
+    case Family::kMemory:
+      return {Convention::kPyTorchEvents, tensorrt};
+  }
+  return {Convention::kPyTorchEvents, true};
 }
+
+void FillFromRoofline(const Roofline& roof, KernelOutput& o) {
+  o.roofline_us = roof.total_us();
+  o.compute_us = roof.compute_us;
+  o.memory_us = roof.memory_us;
+  o.launch_us = roof.launch_us;
+  o.latency_us = std::max(roof.total_us() * kTypicalFactor, roof.compute_us);
+  o.shared_sigma = o.independent_sigma = kWideSigma / std::sqrt(2.0);
+  o.p10_us = std::max(roof.compute_us, o.latency_us * std::exp(-kQuantile90 * kWideSigma));
+  o.p90_us = o.latency_us * std::exp(kQuantile90 * kWideSigma);
+  o.extrapolated = true;
+}
+
+// Kernels of one ensemble, gathered to be walked together.
+struct Batch {
+  const Ensemble* ensemble = nullptr;
+  std::vector<size_t> index;
+  std::vector<float> rows;
+};
 
 }  // namespace
 
 std::string_view ToString(Convention c) { return kConventions[static_cast<size_t>(c)]; }
 
-struct KernelModel::Impl {};
+struct KernelModel::Impl {
+  ModelFile file;
+
+  void Answer(const Batch& batch, std::span<const Kernel* const> kernels,
+              const KernelTarget& target, std::span<KernelOutput> out) const;
+};
 
 KernelModel::KernelModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 KernelModel::KernelModel(KernelModel&&) noexcept = default;
@@ -39,44 +95,126 @@ KernelModel::~KernelModel() = default;
 KernelModel KernelModel::RooflineOnly() { return KernelModel(std::make_unique<Impl>()); }
 
 Result<KernelModel> KernelModel::Load(const std::filesystem::path& path) {
-  return Unavailable(
-      fmt::format("{}: reading trained trees comes with `hase train`", path.string()));
+  HASE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path));
+  HASE_ASSIGN_OR_RETURN(auto file, ReadModelFile(path.string(), bytes));
+  return FromFile(std::move(file));
 }
 
-KernelOutput KernelModel::Predict(const model::Kernel& kernel, const KernelTarget& target) const {
+Result<KernelModel> KernelModel::LoadShipped() {
+  HASE_ASSIGN_OR_RETURN(const auto path, DataFile("predictor.bin"));
+  return Load(path);
+}
+
+KernelModel KernelModel::FromFile(ModelFile file) {
+  auto impl = std::make_unique<Impl>();
+  impl->file = std::move(file);
+  return KernelModel(std::move(impl));
+}
+
+const ModelFile& KernelModel::file() const { return impl_->file; }
+
+void KernelModel::Impl::Answer(const Batch& batch, std::span<const Kernel* const> kernels,
+                               const KernelTarget& target, std::span<KernelOutput> out) const {
+  const Ensemble& e = *batch.ensemble;
+  const size_t count = batch.index.size(), known = e.devices.size();
+  const bool seen = e.DeviceIndex(target.spec->name) >= 0;
+  std::vector<float> log_ratio(count), size(count), experts;
+  if (seen) {
+    e.PredictSeen(batch.rows, log_ratio);
+    e.SizeOf(batch.rows, size);
+  } else {
+    e.PredictUnseen(batch.rows, log_ratio, &experts);
+  }
+  const Correction* correction = nullptr;
+  if (target.calibration != nullptr) {
+    const auto it = target.calibration->corrections.find({e.family, e.convention});
+    if (it != target.calibration->corrections.end()) correction = &it->second;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Kernel& kernel = *kernels[batch.index[i]];
+    KernelOutput& o = out[batch.index[i]];
+    double log_time = log_ratio[i] + std::log(o.roofline_us);
+    auto bounds =
+        e.IntervalFor(size[i], target.spec->name, kernel.op_class, kernel.precision, seen);
+    double shared = seen ? e.shared_sigma : e.unseen_shared_sigma;
+    if (correction != nullptr) {
+      CalibrationPoint point;
+      point.physics =
+          PhysicsTerms(e.family, std::span(batch.rows).subspan(i * e.width(), e.width()));
+      if (!seen) {
+        point.experts.assign(experts.begin() + static_cast<int64_t>(i * known),
+                             experts.begin() + static_cast<int64_t>((i + 1) * known));
+      }
+      point.op_class = static_cast<int>(kernel.op_class);
+      log_time += correction->At(point);
+      if (!seen) {
+        bounds = {-kQuantile90 * correction->residual(), kQuantile90 * correction->residual()};
+        shared = std::min(shared, correction->residual() / 2);
+      }
+    } else if (target.calibration != nullptr) {
+      log_time += target.calibration->overall_offset;
+    }
+    if (o.extrapolated)
+      bounds = {bounds.low * kExtrapolationWidening, bounds.high * kExtrapolationWidening};
+    o.latency_us = std::max(std::exp(log_time), o.compute_us);
+    o.p10_us = std::max(o.compute_us, o.latency_us * std::exp(std::min(0.0, bounds.low)));
+    o.p90_us = o.latency_us * std::exp(std::max(0.0, bounds.high));
+    const double sigma = (bounds.high - bounds.low) / (2 * kQuantile90);
+    o.shared_sigma = o.extrapolated ? shared * kExtrapolationWidening : shared;
+    o.independent_sigma =
+        std::sqrt(std::max(sigma * sigma - o.shared_sigma * o.shared_sigma, 0.25 * sigma * sigma));
+  }
+}
+
+KernelOutput KernelModel::Predict(const Kernel& kernel, const KernelTarget& target) const {
   KernelOutput out;
-  const model::Kernel* one = &kernel;
+  const Kernel* one = &kernel;
   PredictMany({&one, 1}, target, {&out, 1});
   return out;
 }
 
-void KernelModel::PredictMany(std::span<const model::Kernel* const> kernels,
-                              const KernelTarget& target, std::span<KernelOutput> out) const {
+void KernelModel::PredictMany(std::span<const Kernel* const> kernels, const KernelTarget& target,
+                              std::span<KernelOutput> out) const {
   HASE_CHECK(kernels.size() == out.size(), "{} kernels, {} outputs", kernels.size(), out.size());
+  std::map<const Ensemble*, Batch> batches;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const Roofline roof = ComputeRoofline(*kernels[i], *target.spec, LaunchMicros(target));
-    KernelOutput& o = out[i];
-    o = {};
-    o.roofline_us = roof.total_us();
-    o.compute_us = roof.compute_us;
-    o.memory_us = roof.memory_us;
-    o.launch_us = roof.launch_us;
-    o.latency_us = std::max(roof.total_us() * kTypicalFactor, roof.compute_us);
-    o.shared_sigma = o.independent_sigma = kWideSigma / std::sqrt(2.0);
-    o.p10_us = std::max(roof.compute_us, o.latency_us * std::exp(-kQuantile90 * kWideSigma));
-    o.p90_us = o.latency_us * std::exp(kQuantile90 * kWideSigma);
-    o.extrapolated = true;
+    const Kernel& kernel = *kernels[i];
+    auto [convention, stretched] = Choose(kernel, target);
+    if (target.convention) {
+      convention = *target.convention;
+      stretched = false;
+    }
+    const Family family = FamilyOf(kernel);
+    const Ensemble* ensemble = target.spec->kind == cluster::DeviceKind::kGpu
+                                   ? impl_->file.Find(family, convention)
+                                   : nullptr;
+    const Features features = ComputeFeatures(kernel, target, convention);
+    out[i] = {};
+    out[i].convention = convention;
+    FillFromRoofline(features.roofline, out[i]);
+    if (ensemble == nullptr) continue;
+    const auto cell = fmt::format("{}|{}", ToString(kernel.op_class), ToString(kernel.precision));
+    out[i].extrapolated = stretched || !ensemble->cells.contains(cell);
+    Batch& batch = batches[ensemble];
+    batch.ensemble = ensemble;
+    batch.index.push_back(i);
+    batch.rows.insert(batch.rows.end(), features.values.begin(), features.values.end());
   }
+  for (const auto& [ensemble, batch] : batches) impl_->Answer(batch, kernels, target, out);
 }
 
-std::vector<std::pair<std::string, double>> KernelModel::Explain(const model::Kernel& kernel,
+std::vector<std::pair<std::string, double>> KernelModel::Explain(const Kernel& kernel,
                                                                  const KernelTarget& target) const {
-  const Roofline roof = ComputeRoofline(kernel, *target.spec, LaunchMicros(target));
-  return {{"compute_us", roof.compute_us},
-          {"memory_us", roof.memory_us},
-          {"launch_us", roof.launch_us}};
+  const auto convention = target.convention ? *target.convention : Choose(kernel, target).first;
+  const Features features = ComputeFeatures(kernel, target, convention);
+  const auto& names = FeatureNames(FamilyOf(kernel));
+  std::vector<std::pair<std::string, double>> out;
+  for (size_t i = 0; i < names.size(); ++i) out.emplace_back(names[i], features.values[i]);
+  return out;
 }
 
-std::string KernelModel::Describe() const { return "roofline only, no trees"; }
+std::string KernelModel::Describe() const {
+  return impl_->file.ensembles.empty() ? "roofline only, no trees" : impl_->file.trained_on;
+}
 
 }  // namespace hase::latency

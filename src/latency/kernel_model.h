@@ -26,6 +26,9 @@
 
 namespace hase::latency {
 
+struct KernelCalibration;  // calibration.h
+struct ModelFile;          // ensemble.h
+
 enum class Convention : uint8_t {
   kTensorRtEngine,     // single-layer TensorRT engines (alibaba_lnas_v100)
   kPyTorchEvents,      // CUDA events around one call, fastest 5 of 25 (neusight)
@@ -44,6 +47,8 @@ struct KernelTarget {
   const cluster::MicroBenchmarks* bench = nullptr;
   model::Runtime runtime = model::Runtime::kOrtCuda;
   std::optional<Convention> convention = std::nullopt;  // nullopt: Auto
+  // The device's own correction (calibration.h); null: none.
+  const KernelCalibration* calibration = nullptr;
 };
 
 struct KernelOutput {
@@ -62,6 +67,9 @@ class KernelModel {
  public:
   // Reads predictor.bin (or .xz) as `hase train` writes it. Errors name the file and what is wrong.
   static Result<KernelModel> Load(const std::filesystem::path& path);
+  // data/predictor.bin.
+  static Result<KernelModel> LoadShipped();
+  static KernelModel FromFile(ModelFile file);
   // No trees: the roofline times a constant per op class. Used where no file is there, and for
   // kernels no family covers; always extrapolated.
   static KernelModel RooflineOnly();
@@ -81,6 +89,7 @@ class KernelModel {
                                                       const KernelTarget& target) const;
   // When and from what it was trained, one line.
   std::string Describe() const;
+  const ModelFile& file() const;
 
   struct Impl;
 

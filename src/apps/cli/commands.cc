@@ -10,6 +10,8 @@ constexpr Command kCommands[] = {
     {"inspect", "What a model computes, kernel by kernel, as its runtime will run it",
      "  hase inspect resnet50 --batch 8\n  hase inspect my.onnx --batch 1 --dim sequence=128 --json",
      SetUpInspect},
+    {"train", "Train the latency predictor from measured data sets",
+     "  hase train --data ../shared/data --out data/predictor.bin", SetUpTrain},
     {"doctor", "Check what this machine offers HASE and what is missing", "  hase doctor --json",
      SetUpDoctor},
     {"explain", "Tell in numbers why a job waits, waited or runs where it does",

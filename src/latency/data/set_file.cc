@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/file.h"
 #include "latency/data/readers.h"
 
@@ -19,9 +21,15 @@ Result<std::optional<SetFile>> SetFile::Open(const std::filesystem::path& folder
 }
 
 int64_t SetFile::Integer(size_t row, std::string_view column) {
-  const auto value = table_.RequiredInteger(row, column);
-  if (value) return *value;
-  if (!bad_) bad_ = value.error();
+  // Some sets write whole numbers as 8192.0.
+  const auto value = table_.RequiredNumber(row, column);
+  if (value && *value == std::floor(*value) && std::abs(*value) < 9e15) {
+    return static_cast<int64_t>(*value);
+  }
+  if (!bad_) {
+    bad_ = value ? Error{ErrorKind::kInvalid, table_.Where(row, column) + ": not a whole number"}
+                 : value.error();
+  }
   return 1;
 }
 

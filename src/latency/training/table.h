@@ -1,0 +1,52 @@
+// Tables: measured rows as the trees see them, one table per (family, timing convention).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/catalogue.h"
+#include "latency/data/rows.h"
+#include "latency/ensemble.h"
+
+namespace hase::latency {
+
+struct TableRow {
+  float log_ratio = 0;    // log(measured / roofline): what the trees learn
+  float roofline_us = 0;  // of the kernel on its device
+  float compute_us = 0;   // no prediction may be below it
+  float latency_us = 0;   // measured
+  uint16_t device = 0;    // index into Tables::devices
+  uint8_t bucket = 0;     // geometry bucket
+  uint8_t block = 0;      // the same of (in channels, out channels), convolutions
+  model::OpClass op_class = model::OpClass::kOther;
+  model::Precision precision = model::Precision::kFp32;
+  uint32_t digest = 0;
+};
+
+struct Table {
+  Family family = Family::kConv;
+  Convention convention = Convention::kPyTorchEvents;
+  std::string data_set;
+  size_t width = 0;
+  std::vector<float> x;  // row-major, width floats a row
+  std::vector<TableRow> rows;
+  std::span<const float> Row(size_t i) const { return {x.data() + i * width, width}; }
+  // The rows of `index`, one after the other.
+  std::vector<float> Gather(std::span<const uint32_t> index) const;
+};
+
+struct Tables {
+  std::vector<Table> tables;
+  std::vector<cluster::DeviceSpec> devices;
+  ReadReport report;
+};
+
+// Rows of cards that the catalogue does not know are dropped and counted. `only`: data sets wanted,
+// empty = all.
+Result<Tables> LoadTables(std::span<const std::filesystem::path> paths,
+                          std::span<const std::string> only);
+
+}  // namespace hase::latency
