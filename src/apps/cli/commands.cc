@@ -12,6 +12,10 @@ constexpr Command kCommands[] = {
      SetUpInspect},
     {"train", "Train the latency predictor from measured data sets",
      "  hase train --data ../shared/data --out data/predictor.bin", SetUpTrain},
+    {"evaluate", "Score the predictor on measured rows it was not trained on",
+     "  hase evaluate --data ../shared/data --split geometry\n"
+     "  hase evaluate --data ../shared/data --set neusight --holdout-device T4 --calibrate 60",
+     SetUpEvaluate},
     {"doctor", "Check what this machine offers HASE and what is missing", "  hase doctor --json",
      SetUpDoctor},
     {"explain", "Tell in numbers why a job waits, waited or runs where it does",

@@ -15,6 +15,7 @@ Action SetUpBench(CLI::App& command);
 Action SetUpDevices(CLI::App& command);
 Action SetUpDoctor(CLI::App& command);
 Action SetUpProfile(CLI::App& command);
+Action SetUpEvaluate(CLI::App& command);
 Action SetUpTrain(CLI::App& command);
 Action SetUpWorker(CLI::App& command);
 Action SetUpZoo(CLI::App& command);

@@ -42,6 +42,7 @@ class Loader {
     r.op_class = kernel.op_class;
     r.precision = kernel.precision;
     r.digest = RowDigest(row);
+    r.kernel = static_cast<uint32_t>(Fnv1a64(GeometryKey(kernel)));
     table.rows.push_back(r);
     table.x.insert(table.x.end(), features.values.begin(), features.values.end());
   }

@@ -24,6 +24,7 @@ struct TableRow {
   model::OpClass op_class = model::OpClass::kOther;
   model::Precision precision = model::Precision::kFp32;
   uint32_t digest = 0;
+  uint32_t kernel = 0;  // hash of the launch alone: equal on all cards
 };
 
 struct Table {

@@ -1,0 +1,196 @@
+// hase evaluate: how wrong the predictor is on rows it was not trained on.
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <unordered_set>
+
+#include "apps/cli/commands.h"
+#include "base/file.h"
+#include "base/paths.h"
+#include "latency/training/evaluation.h"
+
+namespace hase::cli {
+namespace {
+
+using nlohmann::json;
+
+struct EvaluateFlags {
+  std::vector<std::string> data;
+  std::vector<std::string> sets, ablate;
+  std::string model, holdout, split = "all", residuals;
+  int calibrate = 0, threads = 2;
+  int64_t sample = 0;
+  bool json = false;
+};
+
+Result<std::unordered_set<uint32_t>> ReadUsed(const std::string& model) {
+  HASE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(model + ".rows.xz"));
+  HASE_ASSIGN_OR_RETURN(const auto digests, latency::UnpackDigests(bytes));
+  return std::unordered_set<uint32_t>(digests.begin(), digests.end());
+}
+
+json ToJson(const latency::Group& g) {
+  json out = {{"dataset", g.data_set},
+              {"device", g.device},
+              {"op_class", g.op_class},
+              {"precision", g.precision},
+              {"rows", g.rows},
+              {"mape", g.mape},
+              {"median_ape", g.median_ape},
+              {"r2_log", g.r2_log},
+              {"coverage", g.coverage},
+              {"interval_score", g.interval_score},
+              {"constant_width_score", g.constant_score}};
+  if (!g.source_card.empty()) {
+    out["scaled_roofline"] = {{"source_card", g.source_card}, {"rows", g.scaled_rows}};
+    if (g.scaled_rows > 0) out["scaled_roofline"]["mape"] = g.scaled_roofline_mape;
+  }
+  return out;
+}
+
+void PrintTable(const latency::Evaluation& e) {
+  fmt::print("{:<20} {:<18} {:<15} {:<5} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}\n", "data set",
+             "device", "op class", "prec", "rows", "MAPE %", "median", "R2 log", "cover", "width");
+  for (const auto& g : e.groups) {
+    fmt::print("{:<20} {:<18} {:<15} {:<5} {:>7} {:>7.2f} {:>7.2f} {:>7.4f} {:>6.3f} {:>6.2f}",
+               g.data_set, g.device, g.op_class, g.precision, g.rows, 100 * g.mape,
+               100 * g.median_ape, g.r2_log, g.coverage, g.interval_score / g.constant_score);
+    if (g.scaled_rows > 0) {
+      fmt::print("  scaled from {}: {:.1f} % of {} rows", g.source_card,
+                 100 * g.scaled_roofline_mape, g.scaled_rows);
+    }
+    fmt::print("\n");
+  }
+  fmt::print(
+      "width = interval score / that of constant-width conformal intervals\n"
+      "rows scored {}, skipped as trained on {}, outside the split {}, calibration kernels {}\n"
+      "mean of groups {:.2f} %; headline (op classes, NVIDIA devices, {} groups of >= {} rows) "
+      "{:.2f} %\n",
+      e.scored.size(), e.trained_rows, e.out_of_split, e.calibration_rows,
+      100 * e.mape_mean_of_groups, e.headline_groups, latency::kHeadlineRows,
+      100 * e.headline_mape);
+}
+
+// At most so many errors per (data set, device, op class), evenly spread: for simulated truth.
+Status WriteResiduals(const std::string& path, const latency::Tables& tables,
+                      const latency::Evaluation& e) {
+  constexpr size_t kPerGroup = 240;
+  std::map<std::string, std::vector<const latency::ScoredRow*>> groups;
+  for (const auto& s : e.scored) {
+    const auto& table = tables.tables[s.table];
+    const auto& row = table.rows[s.row];
+    groups[fmt::format("{},{}", table.data_set, tables.devices[row.device].name) + "," +
+           std::string(ToString(row.op_class))]
+        .push_back(&s);
+  }
+  std::string text = "dataset,device,model,op_class,log_error\n";
+  for (const auto& [key, list] : groups) {
+    const size_t count = std::min(kPerGroup, list.size());
+    for (size_t i = 0; i < count; ++i) {
+      const auto& s = *list[i * list.size() / count];
+      const auto& table = tables.tables[s.table];
+      const auto& row = table.rows[s.row];
+      // Lone kernels have no model: those of one channel block stand together in its place.
+      text +=
+          fmt::format("{},{},block-{},{},{:.5f}\n", table.data_set, tables.devices[row.device].name,
+                      row.block, ToString(row.op_class), s.log_error);
+    }
+  }
+  return WriteFileAtomically(path, text);
+}
+
+Result<int> RunEvaluate(EvaluateFlags flags) {
+  if (flags.model.empty()) {
+    HASE_ASSIGN_OR_RETURN(const auto path, DataFile("predictor.bin"));
+    flags.model = path.string();
+  }
+  if (flags.calibrate > 0 && flags.holdout.empty()) {
+    return Usage("--calibrate needs --holdout-device: seen devices need no calibration");
+  }
+  const std::vector<std::filesystem::path> paths(flags.data.begin(), flags.data.end());
+  HASE_ASSIGN_OR_RETURN(auto tables, latency::LoadTables(paths, flags.sets));
+  HASE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(flags.model));
+  HASE_ASSIGN_OR_RETURN(const auto model, latency::ReadModelFile(flags.model, bytes));
+  HASE_ASSIGN_OR_RETURN(const auto used, ReadUsed(flags.model));
+  latency::EvaluateOptions options;
+  options.split = flags.split == "geometry" ? latency::Split::kGeometry
+                  : flags.split == "block"  ? latency::Split::kBlock
+                                            : latency::Split::kUntrained;
+  if (!flags.holdout.empty()) {
+    HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
+    HASE_ASSIGN_OR_RETURN(const auto spec, catalogue.Find(flags.holdout));
+    options.holdout_device = spec.name;
+  }
+  options.calibrate = flags.calibrate;
+  options.ablate = flags.ablate;
+  options.sample = flags.sample;
+  options.threads = flags.threads;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const auto progress = [&](const std::string& text) {
+    if (terminal) fmt::print(stderr, "\r\033[K{}", text);
+  };
+  HASE_ASSIGN_OR_RETURN(const auto result,
+                        latency::Evaluate(tables, model, used, options, progress));
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  if (!flags.residuals.empty()) {
+    HASE_RETURN_IF_ERROR(WriteResiduals(flags.residuals, tables, result));
+  }
+  if (!flags.json) {
+    for (const auto& [reason, rows] : tables.report.dropped) {
+      fmt::print("dropped {:>8} rows: {}\n", rows, reason);
+    }
+    PrintTable(result);
+    return 0;
+  }
+  json groups = json::array();
+  for (const auto& g : result.groups) groups.push_back(ToJson(g));
+  const json out = {{"groups", std::move(groups)},
+                    {"overall",
+                     {{"mape_mean_of_groups", result.mape_mean_of_groups},
+                      {"headline_mape", result.headline_mape},
+                      {"headline_groups", result.headline_groups},
+                      {"rows_scored", result.scored.size()},
+                      {"rows_trained_on", result.trained_rows},
+                      {"rows_outside_split", result.out_of_split},
+                      {"calibration_kernels", result.calibration_rows},
+                      {"dropped", tables.report.dropped}}}};
+  fmt::print("{}\n", out.dump(2));
+  return 0;
+}
+
+}  // namespace
+
+Action SetUpEvaluate(CLI::App& command) {
+  auto flags = std::make_shared<EvaluateFlags>();
+  command.add_option("--data", flags->data, "Folders that hold data sets, at any depth")
+      ->required();
+  command.add_option("--set", flags->sets, "Only these data sets (default: all known)");
+  command.add_option("--model", flags->model,
+                     "Trained predictor (default: the shipped one); FILE.rows.xz lies beside it");
+  command
+      .add_option("--split", flags->split,
+                  "geometry: test bucket only; block: retrain without a tenth of the channel "
+                  "blocks; all: every row never trained on")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"geometry", "block", "all"}));
+  command.add_option("--holdout-device", flags->holdout, "Retrain without this device, score it");
+  command
+      .add_option("--calibrate", flags->calibrate,
+                  "Kernels of the held-out device to calibrate with")
+      ->check(CLI::Range(0, 100000));
+  command
+      .add_option("--ablate", flags->ablate,
+                  "Retrain without: roofline, tiles, specification (may be repeated)")
+      ->check(CLI::IsMember({"roofline", "tiles", "specification"}));
+  command.add_option("--sample", flags->sample,
+                     "Training rows per ensemble where it retrains (0 = all)");
+  command.add_option("--threads", flags->threads, "Threads where it retrains")
+      ->check(CLI::Range(1, 256));
+  command.add_option("--residuals", flags->residuals, "Write the errors, sampled, as CSV");
+  command.add_flag("--json", flags->json, "Machine-readable output");
+  return [flags] { return RunEvaluate(*flags); };
+}
+
+}  // namespace hase::cli
