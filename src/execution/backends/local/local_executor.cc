@@ -213,8 +213,11 @@ Result<std::unique_ptr<Part>> LocalExecutor::Pump::BeginPart(const Launch& launc
                                                              int64_t inputs, int64_t chunk_inputs) {
   const cluster::Device& device = cluster_.devices[slot.device.index()];
   const LocalModel& model = models_[launch.model.index()];
+  const Bytes slack =
+      std::max(options_.memory_slack_least, Scale(launch.memory_limit, options_.memory_slack));
+  const Bytes limit = launch.memory_limit > Bytes(0) ? launch.memory_limit + slack : Bytes(0);
   HASE_ASSIGN_OR_RETURN(Partition partition,
-                        partitions_[slot.device.index()].Divide(slot.share, launch.memory_limit));
+                        partitions_[slot.device.index()].Divide(slot.share, limit));
   auto part = std::make_unique<Part>();
   part->partition = std::move(partition);
   LoadRequest load;
