@@ -3,17 +3,13 @@
 #include <fmt/core.h>
 
 #include "base/file.h"
-#if __has_include("model/zoo/zoo.h")
 #include "model/zoo/zoo.h"
-#define HASE_HAS_ZOO 1
-#endif
 
 namespace hase::cli {
 
 Result<std::filesystem::path> ModelFile(const std::string& model,
                                         const std::filesystem::path& state) {
   if (model.ends_with(".onnx")) return std::filesystem::path(model);
-#ifdef HASE_HAS_ZOO
   const auto* entry = model::zoo::FindZooModel(model);
   if (!entry) {
     return Usage(
@@ -26,9 +22,6 @@ Result<std::filesystem::path> ModelFile(const std::string& model,
   HASE_ASSIGN_OR_RETURN(const std::string bytes, model::zoo::BuildOnnx(*entry));
   HASE_RETURN_IF_ERROR(WriteFileAtomically(path, bytes));
   return path;
-#else
-  return Usage(fmt::format("'{}' is no .onnx file in {}", model, state.string()));
-#endif
 }
 
 }  // namespace hase::cli
