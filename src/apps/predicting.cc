@@ -22,8 +22,9 @@ Result<std::unique_ptr<Predicting>> Predicting::Make(const model::ModelLibrary* 
       made->trees_ = std::make_unique<latency::KernelModel>(std::move(trees));
       options.kernel_model = made->trees_.get();
     } else {
-      made->note_ = "no trained predictor is installed (data/predictor.bin): GPU times are roofline "
-                    "estimates";
+      made->note_ =
+          "no trained predictor is installed (data/predictor.bin): GPU times are roofline "
+          "estimates";
     }
   }
   if (const auto file = DataFile("memory_ort_cpu.yaml")) {

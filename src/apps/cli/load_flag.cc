@@ -11,8 +11,7 @@ Result<double> Fraction(std::string_view text, std::string_view what, double mos
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > most) {
-    return Usage(
-        fmt::format("--load: {} '{}' is not a number from 0 to {:g}", what, text, most));
+    return Usage(fmt::format("--load: {} '{}' is not a number from 0 to {:g}", what, text, most));
   }
   return value;
 }
@@ -20,7 +19,8 @@ Result<double> Fraction(std::string_view text, std::string_view what, double mos
 Result<ResidentWish> ParseResident(std::string_view text) {
   // From the right, as a path may hold a colon.
   const size_t last = text.rfind(':');
-  const size_t first = last == std::string_view::npos || last == 0 ? last : text.rfind(':', last - 1);
+  const size_t first =
+      last == std::string_view::npos || last == 0 ? last : text.rfind(':', last - 1);
   if (last == std::string_view::npos || first == std::string_view::npos || first == 0) {
     return Usage(fmt::format("--load: resident '{}' is not MODEL:BATCH:SHARE", text));
   }
@@ -28,8 +28,8 @@ Result<ResidentWish> ParseResident(std::string_view text) {
   const std::string_view batch = text.substr(first + 1, last - first - 1);
   const auto [end, error] = std::from_chars(batch.data(), batch.data() + batch.size(), wish.batch);
   if (error != std::errc() || end != batch.data() + batch.size() || wish.batch < 1) {
-    return Usage(fmt::format("--load: resident '{}': batch '{}' is not a whole number from 1", text,
-                             batch));
+    return Usage(
+        fmt::format("--load: resident '{}': batch '{}' is not a whole number from 1", text, batch));
   }
   HASE_ASSIGN_OR_RETURN(const double share, Fraction(text.substr(last + 1), "share", 1));
   if (share <= 0) return Usage(fmt::format("--load: resident '{}': share must be above 0", text));
@@ -64,7 +64,8 @@ Result<LoadWish> ParseLoad(std::string_view text) {
         rest.remove_prefix(std::min(plus + 1, rest.size()));
       }
     } else {
-      return Usage(fmt::format("--load: unknown part '{}' (known: sm, dram, pcie, residents)", key));
+      return Usage(
+          fmt::format("--load: unknown part '{}' (known: sm, dram, pcie, residents)", key));
     }
   }
   return load;

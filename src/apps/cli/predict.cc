@@ -17,7 +17,7 @@ namespace {
 
 struct Flags {
   std::string models, devices, batches = "1", runtime, precision = "fp32", load, mode, cluster,
-                                               state;
+                               state;
   double share = 1;
   bool explain = false, table = false, json = false;
 };
@@ -150,8 +150,8 @@ void PrintExplained(const Row& row) {
              "kernel", "basis");
   for (const auto& k : kernels) {
     fmt::print("  {:>10.1f} {:>5.1f}% {:>11.1f}  {:<15} {:<28} {}{}\n", k.latency_us,
-               0.1 * k.latency_us / (e.latency_s * 1e3), k.roofline_us,
-               model::ToString(k.op_class), k.name, k.basis, k.extrapolated ? " (extrapolated)" : "");
+               0.1 * k.latency_us / (e.latency_s * 1e3), k.roofline_us, model::ToString(k.op_class),
+               k.name, k.basis, k.extrapolated ? " (extrapolated)" : "");
   }
 }
 
