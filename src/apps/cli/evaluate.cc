@@ -43,6 +43,7 @@ json ToJson(const latency::Group& g) {
               {"coverage", g.coverage},
               {"interval_score", g.interval_score},
               {"constant_width_score", g.constant_score}};
+  if (g.uncalibrated_mape != g.mape) out["uncalibrated_mape"] = g.uncalibrated_mape;
   if (!g.source_card.empty()) {
     out["scaled_roofline"] = {{"source_card", g.source_card}, {"rows", g.scaled_rows}};
     if (g.scaled_rows > 0) out["scaled_roofline"]["mape"] = g.scaled_roofline_mape;
@@ -60,6 +61,9 @@ void PrintTable(const latency::Evaluation& e) {
     if (g.scaled_rows > 0) {
       fmt::print("  scaled from {}: {:.1f} % of {} rows", g.source_card,
                  100 * g.scaled_roofline_mape, g.scaled_rows);
+    }
+    if (g.uncalibrated_mape != g.mape) {
+      fmt::print("  uncalibrated {:.1f} %", 100 * g.uncalibrated_mape);
     }
     fmt::print("\n");
   }

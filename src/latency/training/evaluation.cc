@@ -265,8 +265,8 @@ class Evaluator {
         const double half = 1.2815515655446004 * correction.residual();
         bounds = {-half, half};
       }
-      out_.scored.push_back(
-          {static_cast<uint32_t>(bundle.table), bundle.rows[i], error, bounds.low, bounds.high});
+      out_.scored.push_back({static_cast<uint32_t>(bundle.table), bundle.rows[i], error, bounds.low,
+                             bounds.high, point.log_error});
       constant_.push_back(constant);
     }
   }
@@ -315,9 +315,11 @@ void Evaluator::Summarise() {
       g.interval_score += IntervalScore(s.log_error, s.low, s.high);
       g.constant_score += IntervalScore(s.log_error, constant_[i].low, constant_[i].high);
       g.mape += ape.back();
+      g.uncalibrated_mape += std::abs(std::exp(-s.uncalibrated) - 1);
     }
     const auto n = static_cast<double>(list.size());
     g.mape /= n;
+    g.uncalibrated_mape /= n;
     g.interval_score /= n;
     g.constant_score /= n;
     g.coverage = inside / n;

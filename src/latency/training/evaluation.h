@@ -31,13 +31,15 @@ struct ScoredRow {
   uint32_t table = 0, row = 0;
   double log_error = 0;  // log(measured / predicted)
   double low = 0, high = 0;
+  double uncalibrated = 0;  // the error without the device's own correction
 };
 
 struct Group {
   std::string data_set, device, vendor, op_class, precision;
   int64_t rows = 0;
   double mape = 0, median_ape = 0, r2_log = 0, coverage = 0, interval_score = 0;
-  double constant_score = 0;  // of constant-width conformal intervals
+  double constant_score = 0;     // of constant-width conformal intervals
+  double uncalibrated_mape = 0;  // equals mape unless calibrated
   // Held-out devices: a measured time of the same kernel on `source_card`, times the ratio of
   // rooflines, for those rows where there is one.
   std::string source_card;
