@@ -8,8 +8,8 @@ namespace {
 
 using cluster::ShareMode;
 
-// Time-sliced residents never wait longer than this many times their own run.
-constexpr double kWorstTimeSlice = 50;
+// Of a time slice, lost to the switch of contexts.
+constexpr double kSwitchCost = 0.05;
 
 // SMs given, as a fraction of the device, whole SMs only.
 double SmFraction(int sm_count, const ShareGrant& grant) {
@@ -130,30 +130,28 @@ double DramDemand(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
   return run > 0 ? std::min(1.0, grant.processes * terms.dram_s / run) : 0;
 }
 
-double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
-                    const ShareGrant& grant, std::span<const Neighbour> neighbours) {
-  if (grant.mode == ShareMode::kMig || grant.mode == ShareMode::kExclusive || neighbours.empty())
-    return 1;
-  double busy = 0, drawn = 0, variance = 0;
-  for (const Neighbour& n : neighbours) {
-    busy += n.busy;
-    drawn += n.busy * n.dram_demand;
-    variance += n.busy * (1 - n.busy) * n.dram_demand * n.dram_demand;
-  }
-  if (grant.mode == ShareMode::kTimeSlice || grant.mode == ShareMode::kCpuQuota) {
-    if (grant.mode == ShareMode::kCpuQuota) return 1 + law.crowding * drawn;
-    return busy >= 1 - 1 / kWorstTimeSlice ? kWorstTimeSlice : 1 / (1 - busy);
-  }
-  const double own = DramDemand(terms, law, sm_count, grant);
+double Interference(double own_demand, const ShareLaw& law, ShareMode mode,
+                    const Neighbourhood& n) {
+  if (mode == ShareMode::kMig || mode == ShareMode::kExclusive) return 1;
+  const double busy = std::max(0.0, n.busy), drawn = std::max(0.0, n.drawn);
+  if (mode == ShareMode::kTimeSlice) return 1 + busy * (1 + kSwitchCost);
+  if (mode == ShareMode::kCpuQuota) return 1 + law.crowding * drawn;
   // E[(own + others - 1)+], others normal: how far the bandwidth is asked for beyond what there is.
-  const double over = own + drawn - 1, sd = std::sqrt(variance);
+  const double over = own_demand + drawn - 1, sd = std::sqrt(std::max(0.0, n.variance));
   double excess = std::max(0.0, over);
-  if (sd > 1e-9) {
+  if (sd > 1e-9 && std::abs(over) < 5 * sd) {
     const double z = over / sd;
     const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
     excess = over * 0.5 * std::erfc(-z / std::sqrt(2.0)) + sd * density;
   }
-  return 1 + own * excess + law.crowding * drawn;
+  return 1 + own_demand * excess + law.crowding * drawn;
+}
+
+double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+                    const ShareGrant& grant, std::span<const Neighbour> neighbours) {
+  Neighbourhood sum;
+  for (const Neighbour& n : neighbours) sum.Add(n);
+  return Interference(DramDemand(terms, law, sm_count, grant), law, grant.mode, sum);
 }
 
 }  // namespace hase::latency

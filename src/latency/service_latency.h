@@ -38,7 +38,9 @@ struct ShareLaw {
   double overlap = 2;        // k above
   double saturation = 0.35;  // p_sat: SMs that draw the whole DRAM bandwidth (MPS)
   double scaling = 1;        // compute ∝ (SMs given)^-scaling
-  double crowding = 0.05;    // cost of sharing the device at all, per unit of DRAM in use by others
+  // Slow-down per unit of DRAM bandwidth in use by others, below saturation too (L2). From the
+  // published median slow-down of V100 pairs, 1.09 at about half the bandwidth (iGniter).
+  double crowding = 0.15;
 };
 
 struct ShareGrant {
@@ -77,7 +79,18 @@ double DramDemand(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                   const ShareGrant& grant);
 
 // Factor >= 1 on RunSeconds from co-residents under MPS: expectation over who is busy.
-// MIG and exclusive: 1. Time-slice: by utilisation, 1 / (1 - Σ busy), bounded.
+// MIG and exclusive: 1. Time-slice: as many times longer as residents are busy at once.
+// `own_demand` is DramDemand of the batch.
+struct Neighbourhood {  // sums over neighbours, so that one can be taken out again
+  double busy = 0, drawn = 0, variance = 0;
+  void Add(const Neighbour& n, double sign = 1) {
+    busy += sign * n.busy;
+    drawn += sign * n.busy * n.dram_demand;
+    variance += sign * n.busy * (1 - n.busy) * n.dram_demand * n.dram_demand;
+  }
+};
+double Interference(double own_demand, const ShareLaw& law, cluster::ShareMode mode,
+                    const Neighbourhood& neighbours);
 double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                     const ShareGrant& grant, std::span<const Neighbour> neighbours);
 

@@ -166,6 +166,7 @@ CorrectionPrior UnknownModelPrior() {
   prior.overlap = 0.3;
   prior.law.overlap = 5;
   prior.law.scaling = 0.95;
+  prior.law.crowding = 0.05;
   return prior;
 }
 

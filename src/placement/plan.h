@@ -75,6 +75,8 @@ struct Instance {
   int64_t batch = 1;
   Nanos max_wait;       // longest wait for a batch to fill
   double rate_rps = 0;  // the part of the service's rate routed to it
+  int processes = 1;    // workers of this service inside the share, all taking from its queue
+  int slot = 0;         // instances of one slot of a device divide its share among them
 };
 struct ServiceReject {
   ServiceId service;

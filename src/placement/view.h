@@ -13,6 +13,10 @@
 #include "latency/estimator.h"
 #include "workload/job.h"
 
+namespace hase::latency {
+class ServiceModel;
+}
+
 namespace hase::placement {
 
 // The last Reserve decided for a job, as the engine remembers it: a policy that starts anew (after
@@ -128,6 +132,8 @@ struct ServiceView {
   std::span<const cluster::DeviceType> types;
   std::span<const double> price_per_hour;  // by device
   const latency::Estimator* estimator = nullptr;
+  // Shares and profile points; nullptr: the policy makes its own from the estimator.
+  const latency::ServiceModel* model = nullptr;
 };
 
 }  // namespace hase::placement

@@ -16,6 +16,9 @@ constexpr Command kCommands[] = {
      "  hase evaluate --data ../shared/data --split geometry\n"
      "  hase evaluate --data ../shared/data --set neusight --holdout-device T4 --calibrate 60",
      SetUpEvaluate},
+    {"plan", "Place services on shares of devices and judge the plan in a simulated world",
+     "  hase plan --cluster cluster.yaml --services services.yaml --policy inss,gpulet --json",
+     SetUpPlan},
     {"doctor", "Check what this machine offers HASE and what is missing", "  hase doctor --json",
      SetUpDoctor},
     {"explain", "Tell in numbers why a job waits, waited or runs where it does",

@@ -7,6 +7,7 @@ namespace hase::cli {
 
 Action SetUpDemo(CLI::App& command);
 Action SetUpDoctor(CLI::App& command);
+Action SetUpPlan(CLI::App& command);
 Action SetUpExplain(CLI::App& command);
 Action SetUpSimulate(CLI::App& command);
 Action SetUpInspect(CLI::App& command);

@@ -62,13 +62,11 @@ class Hase final : public Policy {
     int64_t inputs;
     Nanos finish;
   };
-  std::optional<Part> PartOf(const PlanningView& view, const QueuedJob& job, const Spot& spot);
+  std::optional<Part> PartOf(const PlanningView& view, const Planned& planned) const;
   // Returns the inputs it did not hand out.
   int64_t EmitStart(const PlanningView& view, Planned& planned, Plan& plan);
   void EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left);
-  void FillIdle(const PlanningView& view, Plan& plan);
-  void EmitPromises(const PlanningView& view, Plan& plan);
-  void EmitPromise(const PlanningView& view, const Planned& planned, bool renew, Plan& plan);
+  void EmitPromise(const PlanningView& view, const Planned& planned, Plan& plan);
   std::optional<Promise>& PromiseOf(JobId job);
 
   // hase_plan.cc
@@ -78,8 +76,7 @@ class Hase final : public Policy {
   bool PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise);
   void Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const;
   void Commit(const PlanningView& view, const QueuedJob& job, Planned planned);
-  // Seconds by which the plan's late starts pass what is promised and can still be kept.
-  double Lateness(const PlanningView& view) const;
+  int BrokenPromises(const PlanningView& view) const;
   Nanos LateStart(const PlanningView& view, const Planned& planned) const;
 
   // hase_polish.cc
@@ -117,8 +114,7 @@ class Hase final : public Policy {
   std::vector<std::set<std::pair<int64_t, uint32_t>>> rooms_;
   std::vector<int64_t> room_of_;  // by device; 0 = not listed
   int blocked_ = 0;
-  bool complete_ = false;             // every job of the queue is in the plan
-  std::vector<JobOnType> level_row_;  // of the first planned job: weighs devices by speed
+  bool complete_ = false;  // every job of the queue is in the plan
 };
 
 }  // namespace hase::placement

@@ -1,0 +1,195 @@
+// hase plan: where each service goes, with what share and batch, by `inss` or a rival, judged by
+// the request-level world (W3) and set beside a bound.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cli/machine.h"
+#include "apps/serving/load_case.h"
+#include "base/file.h"
+#include "base/paths.h"
+#include "placement/services/service_bound.h"
+#include "placement/services/service_policies.h"
+
+namespace hase::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using placement::ServiceObjective;
+
+struct Flags {
+  std::string cluster, services, policies = "inss", objective = "max-throughput", report;
+  uint64_t seed = 1;
+  bool unprofiled = false, json = false;
+};
+
+struct Planned {
+  std::string name;
+  placement::ServicePlan plan;
+  serving::Judgement judged;
+  double plan_ms = 0, cost = 0, throughput = 0;
+  int devices = 0;
+  std::optional<double> bound_fraction;
+};
+
+std::optional<double> BoundFraction(const Planned& p, const placement::CapacityTable& table,
+                                    ServiceObjective objective) {
+  if (p.plan.instances.empty()) return std::nullopt;
+  if (objective == ServiceObjective::kMinCost) {
+    const auto bound = placement::BoundOnCost(table);
+    return bound && p.cost > 0 ? std::optional(*bound / p.cost) : std::nullopt;
+  }
+  double asked = 0;
+  for (const auto& d : table.view().services) asked += d.rate_rps;
+  const auto bound = placement::BoundOnFactor(table);
+  return bound && *bound > 0 ? std::optional(p.throughput / (asked * *bound)) : std::nullopt;
+}
+
+Json InstancesJson(const serving::Arena& arena, const placement::ServiceView& view,
+                   const Planned& p, size_t service) {
+  Json list = Json::array();
+  for (size_t i = 0; i < p.plan.instances.size(); ++i) {
+    const auto& instance = p.plan.instances[i];
+    if (instance.service.index() != service) continue;
+    const auto l = serving::LatencyOf(view, arena.model(), p.plan.instances, i);
+    list.push_back({{"device", arena.given().cluster.devices[instance.device.index()].name},
+                    {"share", ToFraction(instance.share)},
+                    {"mode", cluster::ToString(instance.mode)},
+                    {"batch", instance.batch},
+                    {"processes", instance.processes},
+                    {"rate_rps", instance.rate_rps},
+                    {"latency_ms", {{"p50", l.p50_ms}, {"p99", l.p99_ms}}},
+                    {"terms_ms",
+                     {{"compute", l.compute_ms},
+                      {"dram", l.dram_ms},
+                      {"launch", l.launch_ms},
+                      {"interference", l.interference_ms},
+                      {"wait", l.wait_ms}}}});
+  }
+  return list;
+}
+
+Json ToJson(const serving::Arena& arena, const placement::ServiceView& view, const Planned& p) {
+  Json out;
+  out["name"] = p.name;
+  out["feasible"] = p.plan.rejected.empty() && !p.plan.instances.empty();
+  out["devices_used"] = p.devices;
+  out["cost_per_hour"] = p.cost;
+  out["throughput_rps"] = p.throughput;
+  out["world_throughput_rps"] = p.judged.throughput_rps();
+  if (p.bound_fraction)
+    out["bound_fraction"] = *p.bound_fraction;
+  else
+    out["bound_fraction"] = nullptr;
+  out["slo_violation_fraction"] = p.judged.at_plan.late_fraction();
+  out["services"] = Json::array();
+  for (size_t s = 0; s < view.services.size(); ++s) {
+    Json service = {{"name", arena.given().services[s].name},
+                    {"slo_ms", view.services[s].slo_ms},
+                    {"instances", InstancesJson(arena, view, p, s)}};
+    if (s < p.judged.at_plan.services.size()) {
+      const auto& o = p.judged.at_plan.services[s];
+      service["world"] = {{"p50_ms", o.p50_ms}, {"p99_ms", o.p99_ms}, {"attainment", o.attainment}};
+    }
+    out["services"].push_back(std::move(service));
+  }
+  out["rejected"] = Json::array();
+  for (const auto& r : p.plan.rejected)
+    out["rejected"].push_back({{"service", arena.given().services[r.service.index()].name},
+                               {"why", r.why},
+                               {"nearest_feasible", r.nearest_feasible}});
+  out["plan_ms"] = p.plan_ms;
+  return out;
+}
+
+void Print(const serving::Arena& arena, const placement::ServiceView& view, const Planned& p) {
+  fmt::print(
+      "{}: {:.0f} requests/s planned, {:.0f} in the world, {} devices, {:.2f}/h, late {:.2f} %",
+      p.name, p.throughput, p.judged.throughput_rps(), p.devices, p.cost,
+      100 * p.judged.at_plan.late_fraction());
+  if (p.bound_fraction) fmt::print(", {:.0f} % of the bound", 100 * *p.bound_fraction);
+  fmt::print(", planned in {:.1f} ms\n", p.plan_ms);
+  for (size_t i = 0; i < p.plan.instances.size(); ++i) {
+    const auto& instance = p.plan.instances[i];
+    const auto l = serving::LatencyOf(view, arena.model(), p.plan.instances, i);
+    fmt::print("  {:<20} {:<8} {:>5.1f} % {:<10} batch {:<3} {:>8.1f}/s  p99 {:>7.1f} ms of {:g}\n",
+               arena.given().services[instance.service.index()].name,
+               arena.given().cluster.devices[instance.device.index()].name,
+               100 * ToFraction(instance.share), cluster::ToString(instance.mode), instance.batch,
+               instance.rate_rps, l.p99_ms, view.services[instance.service.index()].slo_ms);
+  }
+}
+
+Result<Planned> PlanWith(const std::string& name, const Flags& flags, ServiceObjective objective,
+                         const serving::Arena& arena, const placement::ServiceView& view) {
+  HASE_ASSIGN_OR_RETURN(const auto policy, placement::MakeServicePolicy(name, objective));
+  Planned p;
+  p.name = name;
+  const auto start = std::chrono::steady_clock::now();
+  p.plan = policy->Decide(view);
+  p.plan_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  for (const auto& i : p.plan.instances) p.throughput += i.rate_rps;
+  p.cost = arena.CostPerHour(p.plan.instances);
+  p.devices = arena.DevicesUsed(p.plan.instances);
+  p.judged = arena.Judge(p.plan.instances,
+                         serving::PlannedResponses(view, arena.model(), p.plan.instances),
+                         flags.seed + 1000);
+  const placement::CapacityTable table(view, arena.model(), 0);
+  p.bound_fraction = BoundFraction(p, table, objective);
+  return p;
+}
+
+Result<int> Plan(const Flags& flags) {
+  HASE_ASSIGN_OR_RETURN(const auto objective, placement::ParseServiceObjective(flags.objective));
+  HASE_ASSIGN_OR_RETURN(auto loaded, serving::LoadCase(flags.cluster, flags.services));
+  if (!loaded.note.empty()) fmt::print(stderr, "hase plan: {}\n", loaded.note);
+  world::ServingLawParameters law;
+  if (const auto file = DataFile("w3_serving.yaml")) {
+    HASE_ASSIGN_OR_RETURN(law, world::ReadServingLaw(file->string()));
+  }
+  const serving::Arena arena(loaded.given, law, flags.seed, !flags.unprofiled);
+  const auto view = arena.View();
+  Json out;
+  out["policies"] = Json::array();
+  bool infeasible = false;
+  for (const auto& name : SplitList(flags.policies)) {
+    HASE_ASSIGN_OR_RETURN(const Planned p, PlanWith(name, flags, objective, arena, view));
+    infeasible = infeasible || !p.plan.rejected.empty() || p.plan.instances.empty();
+    out["policies"].push_back(ToJson(arena, view, p));
+    if (!flags.json) Print(arena, view, p);
+    for (const auto& r : p.plan.rejected)
+      fmt::print(stderr, "hase plan: {}: service {}: {}{}\n", p.name,
+                 arena.given().services[r.service.index()].name, r.why,
+                 r.nearest_feasible.empty() ? "" : "; nearest feasible: " + r.nearest_feasible);
+  }
+  if (flags.json) fmt::print("{}\n", out.dump(2));
+  if (!flags.report.empty()) {
+    HASE_RETURN_IF_ERROR(WriteFileAtomically(flags.report, out.dump(2) + "\n"));
+  }
+  return infeasible ? 3 : 0;
+}
+
+}  // namespace
+
+Action SetUpPlan(CLI::App& command) {
+  auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
+  command.add_option("--cluster", flags->cluster, "cluster.yaml")->required();
+  command.add_option("--services", flags->services, "services.yaml")->required();
+  std::string known;
+  for (const auto& row : placement::ServicePolicies())
+    known += fmt::format("\n    {:<12} {} ({})", row.name, row.help, row.source);
+  command.add_option("--policy", flags->policies, "Comma-separated, default inss:" + known);
+  command.add_option("--objective", flags->objective,
+                     "max-throughput (default), min-cost or given-rates");
+  command.add_option("--seed", flags->seed, "Of the world that judges the plans");
+  command.add_flag("--unprofiled", flags->unprofiled,
+                   "Plan from the predictor alone, without profile points");
+  command.add_option("--report", flags->report, "Also write the JSON to this file");
+  command.add_flag("--json", flags->json, "Print JSON");
+  return [flags] { return Plan(*flags); };
+}
+
+}  // namespace hase::cli

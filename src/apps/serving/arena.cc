@@ -1,0 +1,301 @@
+#include "apps/serving/arena.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "placement/services/capacity.h"
+#include "placement/services/queueing.h"
+
+namespace hase::serving {
+namespace {
+
+using cluster::ShareMode;
+
+// Of a GPU's memory, what the driver and the framework's context leave.
+constexpr double kUsableMemory = 0.95;
+// Requests that a percentile is judged on at least, and how long a run may be.
+constexpr double kRequestsJudged = 4000, kLeastSeconds = 20, kMostSeconds = 200;
+
+world::BatchWork WorkOf(const latency::Estimate& e) {
+  world::BatchWork work;
+  work.latency_s = e.latency_s;
+  work.compute_part = e.compute_part;
+  work.dram_part = e.bandwidth_part;
+  work.host_part = e.launch_part;
+  const double compute_s = e.latency_s * e.compute_part;
+  work.parallelism =
+      compute_s > 0 ? std::clamp(e.sm_demand * e.latency_s / compute_s, 0.05, 1.0) : 1;
+  work.load_s = e.load_s;
+  work.memory = e.memory();
+  return work;
+}
+
+// Tables may hold a few batches only: what lies between is interpolated in the latency, with the
+// other figures of the batch above.
+world::WorkTable WorkFrom(const latency::Estimator& estimator) {
+  return [&estimator](ModelId model, DeviceTypeId type, int64_t batch) -> world::BatchWork {
+    if (const auto* exact = estimator.Find(model, type, batch)) return WorkOf(*exact);
+    int64_t above = batch + 1, below = batch - 1;
+    while (above < 2 * batch + 2 && estimator.Find(model, type, above) == nullptr) ++above;
+    while (below > 0 && estimator.Find(model, type, below) == nullptr) --below;
+    const auto* hi = estimator.Find(model, type, above);
+    const auto* lo = below > 0 ? estimator.Find(model, type, below) : nullptr;
+    if (hi == nullptr) return lo != nullptr ? WorkOf(*lo) : world::BatchWork{};
+    world::BatchWork work = WorkOf(*hi);
+    if (lo != nullptr)
+      work.latency_s = lo->latency_s + (hi->latency_s - lo->latency_s) *
+                                           static_cast<double>(batch - below) /
+                                           static_cast<double>(above - below);
+    return work;
+  };
+}
+
+world::ServingInstance InWorld(const placement::Instance& i, ModelId model) {
+  world::ServingInstance instance;
+  instance.service = i.service;
+  instance.server = {model, i.device, i.share, i.mode, i.batch, i.slot};
+  instance.processes = i.processes;
+  instance.max_wait_s = ToSeconds(i.max_wait);
+  instance.weight = std::max(1e-9, i.rate_rps);
+  return instance;
+}
+
+}  // namespace
+
+Arena::Arena(ServingCase given, const world::ServingLawParameters& law, uint64_t seed,
+             bool profiled)
+    : given_(std::move(given)) {
+  for (const auto& device : given_.cluster.devices) {
+    const auto& type = given_.cluster.types[device.type.index()];
+    placement::DeviceState state;
+    state.id = device.id;
+    state.type = device.type;
+    state.node = device.node;
+    state.memory_total = Scale(type.spec.memory, kUsableMemory);
+    state.modes = device.modes;
+    devices_.push_back(std::move(state));
+    prices_.push_back(device.price_per_hour > 0 ? device.price_per_hour : type.spec.price_per_hour);
+  }
+  for (uint32_t s = 0; s < given_.services.size(); ++s) {
+    const auto& service = given_.services[s];
+    demands_.push_back({ServiceId(s), given_.models[s], service.rate.front().rate_rps,
+                        service.slo_ms, service.slo_percentile, service.max_batch});
+  }
+  truth_ =
+      std::make_unique<world::LawTruth>(given_.cluster, WorkFrom(*given_.estimator), law, seed);
+  model_ = std::make_unique<latency::ServiceModel>(*given_.estimator, given_.cluster.types);
+  if (!profiled) return;
+  ProfileAll(seed);
+  ProfilePairs(Rng(seed).Split("pairs"));
+}
+
+void Arena::ProfileAll(uint64_t seed) {
+  Rng noise = Rng(seed).Split("profile");
+  std::set<std::pair<uint32_t, uint32_t>> done;
+  for (size_t s = 0; s < demands_.size(); ++s)
+    for (const auto& device : given_.cluster.devices) {
+      const ModelId model = demands_[s].model;
+      if (!done.emplace(model.index(), device.type.index()).second) continue;
+      if (given_.estimator->Find(model, device.type, 1) == nullptr) continue;
+      auto mode = placement::DivisionMode(device.modes);
+      std::vector<latency::SurfacePoint> points;
+      for (const int64_t batch :
+           {int64_t{1}, std::min<int64_t>(8, demands_[s].max_batch), demands_[s].max_batch})
+        for (const int milli : {150, 400, 1000}) {
+          world::Server server{model, device.id, MilliShare(milli), mode, batch, 0};
+          if (mode == ShareMode::kMig)
+            server.share = MilliShare(milli == 1000 ? 1000 : milli == 400 ? 571 : 286);
+          const double seconds = truth_->BatchSeconds(server, batch) * truth_->Noise(noise);
+          points.push_back({batch, {server.share, mode, 1}, seconds});
+        }
+      model_->Profile(model, device.type, points);
+    }
+}
+
+// A few co-runs per device type, three models at a time at a third each: how much slower they run
+// per unit of the others' bandwidth is one number of the type.
+void Arena::ProfilePairs(Rng noise) {
+  for (uint32_t t = 0; t < given_.cluster.types.size(); ++t) {
+    const auto device = std::find_if(devices_.begin(), devices_.end(),
+                                     [&](const auto& d) { return d.type.index() == t; });
+    if (device == devices_.end() || placement::DivisionMode(device->modes) != ShareMode::kMps)
+      continue;
+    double above = 0, below = 0;
+    for (size_t first = 0; first < std::min<size_t>(6, demands_.size()); ++first) {
+      std::vector<world::Server> servers;
+      std::vector<double> demand;
+      for (size_t k = 0; k < 3; ++k) {
+        const auto& d = demands_[(first + k) % demands_.size()];
+        const int64_t batch = std::min<int64_t>(8, d.max_batch);
+        servers.push_back(
+            {d.model, device->id, MilliShare(325), ShareMode::kMps, batch, static_cast<int>(k)});
+        const auto* found = model_->Find(d.model, device->type, batch);
+        if (found == nullptr) return;
+        demand.push_back(latency::DramDemand(found->terms, model_->Law(d.model, device->type),
+                                             model_->sm_count(device->type),
+                                             {MilliShare(325), ShareMode::kMps, 1}));
+      }
+      const std::vector<const world::Server*> busy{&servers[0], &servers[1], &servers[2]};
+      std::vector<double> ratios(3);
+      truth_->Ratios(busy, ratios);
+      const double sum = demand[0] + demand[1] + demand[2];
+      for (size_t k = 0; k < 3; ++k) {
+        const double others = sum - demand[k];
+        const double rest =
+            ratios[k] * truth_->Noise(noise) - 1 - demand[k] * std::max(0.0, sum - 1);
+        above += rest * others;
+        below += others * others;
+      }
+    }
+    if (below > 0) model_->SetCrowding(DeviceTypeId(t), std::clamp(above / below, 0.0, 1.0));
+  }
+}
+
+placement::ServiceView Arena::View() const {
+  placement::ServiceView view;
+  view.services = demands_;
+  view.devices = devices_;
+  view.types = given_.cluster.types;
+  view.price_per_hour = prices_;
+  view.estimator = given_.estimator;
+  view.model = model_.get();
+  return view;
+}
+
+world::RequestOutcome Arena::Serve(std::span<const placement::Instance> instances,
+                                   std::span<const double> rates_rps, world::ArrivalPattern pattern,
+                                   double duration_s, uint64_t seed,
+                                   std::span<const double> trace) const {
+  std::vector<world::ServedService> services;
+  for (size_t s = 0; s < demands_.size(); ++s) {
+    const workload::RatePoint rate{Nanos(0), rates_rps[s]};
+    services.push_back({world::Arrivals(pattern, {&rate, 1}, duration_s,
+                                        Rng(seed).Split("arrivals " + std::to_string(s)), trace),
+                        demands_[s].slo_ms, demands_[s].slo_percentile});
+  }
+  std::vector<world::ServingInstance> in_world;
+  for (const auto& i : instances) in_world.push_back(InWorld(i, demands_[i.service.index()].model));
+  world::RequestOptions options;
+  options.duration_s = duration_s;
+  options.warm_up_s = std::min(2.0, duration_s / 10);
+  options.seed = seed;
+  return world::ServeRequests(services, in_world, *truth_, options);
+}
+
+Judgement Arena::Judge(std::span<const placement::Instance> instances,
+                       std::span<const double> planned_ms, uint64_t seed) const {
+  Judgement judgement;
+  std::vector<double> rates(demands_.size(), 0.0);
+  for (const auto& i : instances) rates[i.service.index()] += i.rate_rps;
+  double slowest = 1e300;
+  for (const double r : rates) {
+    judgement.planned_rps += r;
+    slowest = std::min(slowest, r);
+  }
+  if (slowest <= 0) return judgement;  // somebody is not served at all
+  const double seconds = std::clamp(kRequestsJudged / slowest, kLeastSeconds, kMostSeconds);
+  std::vector<world::ServedService> asked;
+  for (const auto& d : demands_) asked.push_back({{}, d.slo_ms, d.slo_percentile});
+  const auto serve = [&](double scale) {
+    auto scaled = rates;
+    for (double& r : scaled) r *= scale;
+    return Serve(instances, scaled, world::ArrivalPattern::kPoisson, seconds, seed);
+  };
+  judgement.at_plan = serve(1);
+  for (size_t s = 0; s < planned_ms.size(); ++s)
+    judgement.response_error.push_back(
+        judgement.at_plan.services[s].at_percentile_ms / std::max(1e-9, planned_ms[s]) - 1);
+  double low = 0.02, high = 8;
+  if (!serve(low).every_objective_kept(asked)) return judgement;
+  while (high / low > 1.01) {
+    const double middle = std::sqrt(low * high);
+    (serve(middle).every_objective_kept(asked) ? low : high) = middle;
+  }
+  judgement.scale = low;
+  return judgement;
+}
+
+double Arena::CostPerHour(std::span<const placement::Instance> instances) const {
+  std::set<uint32_t> used;
+  for (const auto& i : instances) used.insert(i.device.index());
+  double sum = 0;
+  for (const uint32_t d : used) sum += prices_[d];
+  return sum;
+}
+
+int Arena::DevicesUsed(std::span<const placement::Instance> instances) const {
+  std::set<uint32_t> used;
+  for (const auto& i : instances) used.insert(i.device.index());
+  return static_cast<int>(used.size());
+}
+
+PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::ServiceModel& model,
+                         std::span<const placement::Instance> instances, size_t index) {
+  const auto& instance = instances[index];
+  const auto& demand = view.services[instance.service.index()];
+  const auto& device = view.devices[instance.device.index()];
+  PlannedLatency planned;
+  const auto terms_of = [&](const placement::Instance& i) {
+    const auto* batch = model.Find(view.services[i.service.index()].model, device.type, i.batch);
+    return batch != nullptr ? batch->terms : latency::ServiceTerms{};
+  };
+  const auto law = model.Law(demand.model, device.type);
+  const int sms = model.sm_count(device.type);
+  const latency::ShareGrant grant{instance.share, instance.mode, instance.processes};
+  const auto server_of = [&](const placement::Instance& i) {
+    const auto& d = view.services[i.service.index()];
+    const auto l = model.Law(d.model, device.type);
+    const latency::ShareGrant g{i.share, i.mode, i.processes};
+    const double run = latency::RunSeconds(terms_of(i), l, sms, g);
+    const auto* first = model.Find(d.model, device.type, 1);
+    const double one = first != nullptr ? latency::RunSeconds(first->terms, l, sms, g) : run;
+    const double part = 1.0 / static_cast<double>(i.batch);
+    const double fixed = i.batch == 1 ? 1 : std::clamp((one / run - part) / (1 - part), 0.0, 1.0);
+    return placement::BatchServer{run, fixed, i.batch};
+  };
+  std::vector<latency::Neighbour> others;
+  for (size_t j = 0; j < instances.size(); ++j) {
+    const auto& o = instances[j];
+    if (j == index || o.device != instance.device) continue;
+    const auto server = server_of(o);
+    const auto l = model.Law(view.services[o.service.index()].model, device.type);
+    others.push_back({latency::DramDemand(terms_of(o), l, sms, {o.share, o.mode, o.processes}),
+                      placement::BatchQueue::BusyFraction(server, o.rate_rps / o.processes)});
+  }
+  auto server = server_of(instance);
+  const double alone = server.run_s;
+  const double factor =
+      device.speed_factor * latency::Interference(terms_of(instance), law, sms, grant, others);
+  server.run_s *= factor;
+  const double rate = instance.rate_rps / instance.processes;
+  const auto at = [&](double p) {
+    return 1e3 * placement::BatchQueue(p).ResponseSeconds(server, rate);
+  };
+  planned.at_percentile_ms = at(demand.slo_percentile);
+  planned.p50_ms = at(0.5);
+  planned.p99_ms = demand.slo_percentile == 0.99 ? planned.at_percentile_ms : at(0.99);
+  const double n = placement::BatchQueue::MeanBatch(server, rate);
+  const double part = server.fixed + (1 - server.fixed) * n / static_cast<double>(server.batch);
+  planned.run_ms = 1e3 * server.run_s * part;
+  planned.wait_ms = std::max(0.0, planned.at_percentile_ms - planned.run_ms);
+  const auto by = latency::RunSecondsByTerm(terms_of(instance), law, sms, grant);
+  planned.compute_ms = 1e3 * by.compute_s * part;
+  planned.dram_ms = 1e3 * by.dram_s * part;
+  planned.launch_ms = 1e3 * (by.launch_s + by.serial_s) * part;
+  planned.interference_ms = 1e3 * (server.run_s - alone) * part;
+  return planned;
+}
+
+std::vector<double> PlannedResponses(const placement::ServiceView& view,
+                                     const latency::ServiceModel& model,
+                                     std::span<const placement::Instance> instances) {
+  std::vector<double> greatest(view.services.size(), 0.0);
+  for (size_t i = 0; i < instances.size(); ++i) {
+    double& g = greatest[instances[i].service.index()];
+    g = std::max(g, LatencyOf(view, model, instances, i).at_percentile_ms);
+  }
+  return greatest;
+}
+
+}  // namespace hase::serving

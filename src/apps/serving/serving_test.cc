@@ -1,0 +1,187 @@
+// The planner against the world: queueing, plans, refusals. These tests may see both rooms; the
+// rooms do not see each other.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "apps/serving/arena.h"
+#include "placement/services/queueing.h"
+#include "placement/services/service_bound.h"
+#include "placement/services/service_policies.h"
+#include "placement/services/sketch_estimator.h"
+
+namespace hase::serving {
+namespace {
+
+using cluster::ShareMode;
+
+class LinearTruth : public world::ServingTruth {
+ public:
+  LinearTruth(double a, double b) : a_(a), b_(b) {}
+  double BatchSeconds(const world::Server&, int64_t items) const override {
+    return a_ + b_ * static_cast<double>(items);
+  }
+  void Ratios(std::span<const world::Server* const>, std::span<double> ratios) const override {
+    for (double& r : ratios) r = 1;
+  }
+  double Noise(Rng&) const override { return 1; }
+  double LoadSeconds(const world::Server&) const override { return 0; }
+  Bytes Memory(const world::Server&) const override { return Bytes(0); }
+
+ private:
+  double a_, b_;
+};
+
+// The planner's response percentiles are the world's, over load, batch and cost of a batch.
+TEST(Queueing, MatchesTheRequestWorld) {
+  double worst = 0;
+  for (const int64_t batch : {1, 4, 16})
+    for (const double fixed : {0.1, 0.5, 0.9})
+      for (const double rho : {0.2, 0.5, 0.8})
+        for (const double percentile : {0.5, 0.99}) {
+          const double b = static_cast<double>(batch), run = 0.020;
+          const LinearTruth truth(run * fixed, run * (1 - fixed) / b);
+          const double rate = rho * b / run, seconds = 200000 / rate;
+          const workload::RatePoint point{Nanos(0), rate};
+          const std::vector<world::ServedService> services{
+              {world::Arrivals(world::ArrivalPattern::kPoisson, {&point, 1}, seconds, Rng(9)), 1e9,
+               percentile}};
+          world::ServingInstance instance;
+          instance.server.batch = batch;
+          const auto out = world::ServeRequests(services, std::vector{instance}, truth,
+                                                {seconds, seconds / 20, 1});
+          const double planned =
+              1e3 * run * placement::BatchServerResponse(batch, fixed, rho, percentile);
+          const double error = planned / out.services[0].at_percentile_ms - 1;
+          worst = std::max(worst, std::abs(error));
+          EXPECT_LT(std::abs(error), 0.12)
+              << "batch " << batch << " fixed " << fixed << " rho " << rho << " p" << percentile
+              << ": " << planned << " against " << out.services[0].at_percentile_ms;
+        }
+  std::printf("  worst error of a percentile: %.1f %%\n", 100 * worst);
+}
+
+// Cards of one made-up type, and services of sketched models.
+ServingCase SmallCase(const latency::Estimator*& estimator, int devices,
+                      const std::vector<std::pair<std::string, double>>& asked, double slo_ms) {
+  static cluster::Cluster cluster;  // outlives the estimator that borrows its types
+  static std::unique_ptr<placement::SketchEstimator> sketch;
+  cluster = {};
+  cluster::DeviceType type;
+  type.name = type.spec.name = "card";
+  type.spec.sm_count = 40;
+  type.spec.compute_capability = 75;
+  type.spec.memory = GiB(16);
+  type.spec.bandwidth_gb_s = 320;
+  type.spec.peak_tflops[0] = 8.1;
+  cluster.types.push_back(type);
+  for (int i = 0; i < devices; ++i) {
+    cluster::Device device;
+    device.id = DeviceId(static_cast<uint32_t>(i));
+    device.name = "n/" + std::to_string(i);
+    device.type = DeviceTypeId(0);
+    device.modes = {ShareMode::kMps};
+    device.price_per_hour = 1;
+    cluster.devices.push_back(device);
+  }
+  ServingCase given;
+  given.cluster = cluster;
+  std::vector<std::string> names;
+  for (const auto& [model, rate] : asked) {
+    workload::Service service;
+    service.name = service.model = model;
+    service.rate = {{Nanos(0), rate}};
+    service.slo_ms = slo_ms;
+    service.max_batch = 16;
+    given.services.push_back(service);
+    given.models.push_back(ModelId(static_cast<uint32_t>(names.size())));
+    names.push_back(model);
+  }
+  sketch = std::make_unique<placement::SketchEstimator>(names, cluster.types);
+  given.estimator = estimator = sketch.get();
+  return given;
+}
+
+TEST(Plans, EveryPolicyNeverOversellsAndServesAll) {
+  const latency::Estimator* estimator = nullptr;
+  const Arena arena(SmallCase(estimator, 3,
+                              {{"resnet50", 20},
+                               {"mobilenet_v2", 100},
+                               {"resnet18", 50},
+                               {"yolov5n", 20},
+                               {"vgg16", 5}},
+                              120),
+                    {}, 1, true);
+  const auto view = arena.View();
+  for (const auto& row : placement::ServicePolicies()) {
+    const auto plan = row.make(placement::ServiceObjective::kMaxThroughput)->Decide(view);
+    EXPECT_TRUE(plan.rejected.empty()) << row.name;
+    std::map<std::pair<uint32_t, int>, int64_t> slots;  // milli by (device, slot)
+    std::map<uint32_t, int64_t> served;
+    for (const auto& i : plan.instances) {
+      if (i.mode == ShareMode::kMps) slots[{i.device.index(), i.slot}] = i.share.value();
+      ++served[i.service.index()];
+      EXPECT_GE(i.batch, 1) << row.name;
+      EXPECT_LE(i.batch, 16) << row.name;
+    }
+    std::map<uint32_t, int64_t> sold;
+    for (const auto& [key, milli] : slots) sold[key.first] += milli;
+    for (const auto& [device, milli] : sold) EXPECT_LE(milli, 1000) << row.name;
+    // Without MIG a segment of parvagpu is a whole card, and there are fewer cards than services.
+    EXPECT_EQ(served.size(), row.name == "parvagpu" ? 0u : 5u) << row.name;
+  }
+}
+
+TEST(Plans, InssKeepsTheObjectivesInTheWorld) {
+  const latency::Estimator* estimator = nullptr;
+  const Arena arena(
+      SmallCase(estimator, 3,
+                {{"resnet50", 20}, {"mobilenet_v2", 100}, {"resnet18", 50}, {"yolov5n", 20}}, 120),
+      {}, 1, true);
+  const auto view = arena.View();
+  const auto plan =
+      (*placement::MakeServicePolicy("inss", placement::ServiceObjective::kMinCost))->Decide(view);
+  ASSERT_FALSE(plan.instances.empty());
+  EXPECT_LT(arena.DevicesUsed(plan.instances), 3);  // they fit fewer
+  EXPECT_LE(arena.Judge(plan.instances, {}, 5).at_plan.late_fraction(), 0.01);
+}
+
+TEST(Plans, ImpossibleServicesAreRefusedByName) {
+  const latency::Estimator* estimator = nullptr;
+  const Arena arena(SmallCase(estimator, 1, {{"vgg19", 1}, {"resnet18", 1}}, 8), {}, 1, true);
+  const auto view = arena.View();
+  const auto plan =
+      (*placement::MakeServicePolicy("inss", placement::ServiceObjective::kMaxThroughput))
+          ->Decide(view);
+  ASSERT_EQ(plan.rejected.size(), 1u);
+  EXPECT_EQ(plan.rejected[0].service.index(), 0u);
+  EXPECT_NE(plan.rejected[0].nearest_feasible.find("slo_ms"), std::string::npos);
+  EXPECT_FALSE(plan.instances.empty());  // the other is served
+}
+
+TEST(Bounds, NoPlanPassesThemAndSmallOnesComeClose) {
+  const latency::Estimator* estimator = nullptr;
+  const Arena arena(
+      SmallCase(estimator, 2, {{"resnet50", 20}, {"mobilenet_v2", 100}, {"vgg16", 10}}, 150), {}, 1,
+      true);
+  const auto view = arena.View();
+  const placement::CapacityTable table(view, arena.model(), 1);
+  const auto bound = placement::BoundOnFactor(table), exact = placement::ExactFactor(table);
+  ASSERT_TRUE(bound && exact);
+  EXPECT_LE(*exact, *bound * 1.0001);
+  const auto plan =
+      (*placement::MakeServicePolicy("inss", placement::ServiceObjective::kMaxThroughput))
+          ->Decide(view);
+  double rate = 0;
+  for (const auto& i : plan.instances) rate += i.rate_rps;
+  const double factor = rate / 130;
+  std::printf("  bound %.2f, exact without interference %.2f, inss %.2f\n", *bound, *exact, factor);
+  EXPECT_LE(factor, *bound * 1.0001);
+  EXPECT_GE(factor, 0.8 * *exact);
+}
+
+}  // namespace
+}  // namespace hase::serving

@@ -1,0 +1,290 @@
+#include "placement/services/ledger.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace hase::placement {
+namespace {
+
+using cluster::ShareMode;
+constexpr double kSlack = 1e-9;
+constexpr size_t kNobody = static_cast<size_t>(-1);
+
+latency::Neighbour LoadOf(const Placed& p) {
+  const BatchOption* option = p.choice.option;
+  if (option == nullptr) return {0, 0};
+  return {option->dram_demand,
+          BatchQueue::BusyFraction(option->server, p.rate_rps / p.share().grant.processes)};
+}
+
+}  // namespace
+
+Ledger::Ledger(const CapacityTable& table, Limits limits) : table_(table), limits_(limits) {
+  for (const DeviceState& state : table.view().devices) {
+    DeviceLedger d;
+    d.type = state.type;
+    d.mode = DivisionMode(state.modes);
+    d.free = d.mode == ShareMode::kMig ? 7 : 1000;
+    d.speed = state.speed_factor;
+    d.memory = state.memory_total - state.memory_used();
+    d.usable = state.up;
+    if (d.mode != ShareMode::kMig) d.free -= static_cast<int>(state.share_used().value());
+    devices_.push_back(std::move(d));
+  }
+}
+
+int Ledger::Units(const ShareStep& step) {
+  switch (step.grant.mode) {
+    case ShareMode::kMig:
+      return latency::MigSlices(step.grant.share);
+    case ShareMode::kTimeSlice:
+    case ShareMode::kExclusive:
+      return 0;  // bounded by how busy the residents are
+    default:
+      return static_cast<int>(step.grant.share.value());
+  }
+}
+
+bool Ledger::MemoryFits(const DeviceLedger& d, std::span<const Placed> residents) const {
+  if (residents.size() > limits_.residents) return false;
+  Bytes sum, largest;
+  for (const Placed& p : residents) {
+    sum += p.choice.option->memory;
+    largest = std::max(largest, p.choice.option->memory);
+  }
+  // A lone resident is resized by stopping it first if there is no room for its shadow.
+  if (limits_.shadow && residents.size() > 1) sum += largest;
+  return sum <= d.memory;
+}
+
+// MIG also has eight memory slices, and an instance of three compute slices takes four of them.
+bool Ledger::SlicesFit(const DeviceLedger& d, const ShareStep& step) const {
+  if (d.mode != ShareMode::kMig) return true;
+  const auto memory = [](const ShareStep& s) {
+    return std::lround(8 * latency::MigMemoryFraction(latency::MigSlices(s.grant.share)));
+  };
+  long sum = memory(step);
+  for (const Placed& p : d.placed) sum += memory(p.share());
+  return sum <= 8;
+}
+
+bool Ledger::Settle(const DeviceLedger& d, std::vector<Placed>& after, size_t i,
+                    const latency::Neighbourhood& all) const {
+  Placed& p = after[i];
+  latency::Neighbourhood others = all;
+  others.Add(p.load, -1);
+  const ServiceDemand& demand = table_.Demand(p.service);
+  const auto law = table_.model().Law(demand.model, d.type);
+  const BatchQueue& queue = table_.Queue(p.service);
+  const double slo = table_.SloSeconds(p.service);
+  const double own = p.choice.option != nullptr ? p.choice.option->dram_demand : 0;
+  const double factor = d.speed * latency::Interference(own, law, d.mode, others);
+  if (p.choice.option != nullptr) {  // as it is?
+    BatchServer server = p.choice.option->server;
+    server.run_s *= factor;
+    const double rate = queue.SustainableRate(server, slo) * p.share().grant.processes;
+    if (rate >= p.rate_rps - kSlack) {
+      p.choice.rate_rps = rate;
+      return true;
+    }
+  }
+  const Choice choice = p.capacity->Best(p.share(), factor, queue, slo);
+  if (choice.option == nullptr || choice.rate_rps < p.rate_rps - kSlack) return false;
+  p.choice = choice;
+  return true;
+}
+
+std::optional<Offer> Ledger::OfferStep(const DeviceLedger& d, size_t service, size_t step,
+                                       double rate_rps, bool partial) const {
+  const Capacity& capacity = table_.Of(service, d.type, d.mode);
+  const Choice alone = capacity.Best(capacity.steps[step], d.speed, table_.Queue(service),
+                                     table_.SloSeconds(service));
+  if (alone.option == nullptr || !SlicesFit(d, capacity.steps[step])) return std::nullopt;
+  Offer offer;
+  offer.after = d.placed;
+  Placed mine;
+  mine.service = static_cast<uint32_t>(service);
+  mine.capacity = &capacity;
+  mine.step = step;
+  mine.choice = alone;
+  // A part leaves room for what the neighbours will cost it.
+  mine.rate_rps =
+      partial ? std::min(rate_rps, alone.rate_rps * (d.placed.empty() ? 1 : 0.93)) : rate_rps;
+  mine.load = LoadOf(mine);
+  offer.rate_rps = mine.rate_rps;
+  offer.units = Units(mine.share());
+  offer.after.push_back(mine);
+  latency::Neighbourhood all;
+  for (const Placed& p : offer.after) all.Add(p.load);
+  // Whoever misses its rate gets the next step; the sums change little, so a few rounds settle it.
+  for (bool changed = true; changed && offer.units <= d.free;) {
+    changed = false;
+    for (size_t i = 0; i < offer.after.size(); ++i) {
+      if (Settle(d, offer.after, i, all)) continue;
+      Placed& p = offer.after[i];
+      if (p.step + 1 >= p.capacity->steps.size() || d.mode == ShareMode::kMig) return std::nullopt;
+      offer.units += Units(p.capacity->steps[p.step + 1]) - Units(p.share());
+      ++p.step;
+      p.choice = {};
+      changed = true;
+      if (offer.units > d.free) return std::nullopt;
+    }
+  }
+  if (offer.units > d.free || !MemoryFits(d, offer.after)) return std::nullopt;
+  for (Placed& p : offer.after) p.load = LoadOf(p);
+  return offer;
+}
+
+std::optional<Offer> Ledger::Least(DeviceId device, size_t service, double rate_rps) const {
+  const DeviceLedger& d = devices_[device.index()];
+  if (!d.usable) return std::nullopt;
+  const Capacity& capacity = table_.Of(service, d.type, d.mode);
+  const auto& steps = capacity.steps;
+  // Envelope rates are sorted: skip what could not serve it even alone.
+  auto step =
+      std::lower_bound(steps.begin(), steps.end(), rate_rps,
+                       [](const ShareStep& s, double rate) { return s.rate_rps < rate - kSlack; });
+  for (int tries = 0; step != steps.end() && tries < 6; ++step, ++tries) {
+    if (Units(*step) > d.free) return std::nullopt;
+    if (auto offer =
+            OfferStep(d, service, static_cast<size_t>(step - steps.begin()), rate_rps, false))
+      return offer;
+  }
+  return std::nullopt;
+}
+
+std::optional<Offer> Ledger::Densest(DeviceId device, size_t service, double rate_rps) const {
+  const DeviceLedger& d = devices_[device.index()];
+  if (!d.usable) return std::nullopt;
+  const auto& steps = table_.Of(service, d.type, d.mode).steps;
+  size_t best = kNobody;
+  double density = 0;
+  for (size_t i = 0; i < steps.size() && Units(steps[i]) <= d.free; ++i) {
+    const double useful = std::min(rate_rps, steps[i].rate_rps);
+    const double here = useful / ToFraction(steps[i].grant.share);
+    // Among shares of nearly the same worth, the larger: fewer instances.
+    if (useful > 0 && here > density * 0.97) {
+      best = i;
+      density = std::max(density, here);
+    }
+  }
+  if (best == kNobody) return std::nullopt;
+  auto offer = OfferStep(d, service, best, rate_rps, true);
+  return offer && offer->rate_rps > 0 ? offer : std::nullopt;
+}
+
+void Ledger::Take(DeviceId device, const Offer& offer) {
+  DeviceLedger& d = devices_[device.index()];
+  d.free -= offer.units;
+  HASE_CHECK(d.free >= 0, "device {} is oversold", device.index());
+  d.placed = offer.after;
+}
+
+void Ledger::Put(DeviceId device, const Placed& placed) {
+  DeviceLedger& d = devices_[device.index()];
+  d.free -= Units(placed.share());
+  d.placed.push_back(placed);
+  d.placed.back().load = LoadOf(placed);
+}
+
+void Ledger::Remove(DeviceId device, size_t position) {
+  DeviceLedger& d = devices_[device.index()];
+  d.free += Units(d.placed[position].share());
+  d.placed.erase(d.placed.begin() + static_cast<ptrdiff_t>(position));
+}
+
+double Ledger::Sustained(DeviceId device, size_t position) const {
+  const DeviceLedger& d = devices_[device.index()];
+  auto after = d.placed;
+  latency::Neighbourhood all;
+  for (const Placed& p : after) all.Add(p.load);
+  after[position].rate_rps = 0;
+  after[position].choice.option = nullptr;
+  return Settle(d, after, position, all) ? after[position].choice.rate_rps : 0;
+}
+
+bool Ledger::Stand(DeviceLedger& d, std::vector<Placed> after) const {
+  latency::Neighbourhood all;
+  for (Placed& p : after) {
+    p.load = LoadOf(p);
+    all.Add(p.load);
+  }
+  for (size_t i = 0; i < after.size(); ++i)
+    if (!Settle(d, after, i, all)) return false;
+  d.placed = std::move(after);
+  return true;
+}
+
+bool Ledger::SetRate(DeviceId device, size_t position, double rate_rps) {
+  DeviceLedger& d = devices_[device.index()];
+  auto after = d.placed;
+  after[position].rate_rps = rate_rps;
+  return Stand(d, std::move(after));
+}
+
+bool Ledger::SetStep(DeviceId device, size_t position, size_t step) {
+  DeviceLedger& d = devices_[device.index()];
+  auto after = d.placed;
+  const int more = Units(after[position].capacity->steps[step]) - Units(after[position].share());
+  if (more > d.free) return false;
+  if (d.mode == ShareMode::kMig) return false;  // a slice is not resized in place
+  Placed& p = after[position];
+  p.step = step;
+  p.choice =
+      p.capacity->Best(p.share(), d.speed, table_.Queue(p.service), table_.SloSeconds(p.service));
+  if (p.choice.option == nullptr || !Stand(d, std::move(after))) return false;
+  d.free -= more;
+  return true;
+}
+
+void Ledger::DealSpare(DeviceId device) {
+  DeviceLedger& d = devices_[device.index()];
+  if (d.placed.empty() || d.mode == ShareMode::kTimeSlice) return;
+  std::vector<bool> full(d.placed.size());
+  while (true) {
+    size_t neediest = kNobody;
+    double least = 0;
+    for (size_t i = 0; i < d.placed.size(); ++i) {
+      const Placed& p = d.placed[i];
+      if (full[i] || p.step + 1 >= p.capacity->steps.size()) continue;
+      if (Units(p.capacity->steps[p.step + 1]) - Units(p.share()) > d.free) continue;
+      const double headroom = p.choice.rate_rps / std::max(1e-12, p.rate_rps);
+      if (neediest == kNobody || headroom < least) neediest = i, least = headroom;
+    }
+    if (neediest == kNobody) break;
+    if (!SetStep(device, neediest, d.placed[neediest].step + 1)) full[neediest] = true;
+  }
+}
+
+void Ledger::DealSpare() {
+  for (uint32_t i = 0; i < devices_.size(); ++i) DealSpare(DeviceId(i));
+}
+
+std::vector<Instance> Ledger::Instances() const {
+  std::vector<Instance> instances;
+  for (uint32_t i = 0; i < devices_.size(); ++i) {
+    const DeviceLedger& d = devices_[i];
+    int slot = 0;
+    for (const Placed& p : d.placed) {
+      const auto& grant = p.share().grant;
+      Instance instance;
+      instance.service = table_.Demand(p.service).id;
+      instance.device = DeviceId(i);
+      instance.share = grant.share;
+      instance.mode = grant.mode;
+      if (d.placed.size() == 1 && grant.share == kWholeDevice)
+        instance.mode = ShareMode::kExclusive;
+      instance.batch = p.choice.batch;
+      instance.rate_rps = p.rate_rps;
+      instance.processes = grant.processes;
+      instance.slot = slot++;
+      instances.push_back(instance);
+    }
+  }
+  return instances;
+}
+
+}  // namespace hase::placement
