@@ -7,11 +7,7 @@
 #include <set>
 
 #include "cluster/cluster_file.h"
-#if __has_include("placement/bounds.h")
 #include "placement/bounds.h"
-#else
-#include "apps/work_bound.h"
-#endif
 
 namespace hase::apps {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "apps/predicting.h"
 #include "base/file.h"
 #include "base/paths.h"
 #include "latency/table_estimator.h"
@@ -106,6 +107,27 @@ std::optional<double> ReferenceSeconds(const model::ModelLibrary& library, Model
   return seconds / ToFraction(type.quota);
 }
 
+// The predictor together with what it borrows.
+class OwnedPredictor : public latency::Estimator {
+ public:
+  explicit OwnedPredictor(std::unique_ptr<Predicting> predicting)
+      : predicting_(std::move(predicting)) {}
+  const latency::Estimate* Find(ModelId model, DeviceTypeId type, int64_t batch) const override {
+    return predicting_->predictor().Find(model, type, batch);
+  }
+  std::string WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const override {
+    return predicting_->predictor().WhyNot(model, type, batch);
+  }
+  double Slowdown(const latency::Tenant& tenant, DeviceTypeId type,
+                  std::span<const latency::Tenant> others,
+                  const latency::ForeignLoad& foreign) const override {
+    return predicting_->predictor().Slowdown(tenant, type, others, foreign);
+  }
+
+ private:
+  std::unique_ptr<Predicting> predicting_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<world::World>> MakeWorld(const SimFlags& flags, uint64_t seed,
@@ -129,8 +151,10 @@ Result<std::unique_ptr<model::ModelLibrary>> MakeLibrary(const SimCase& sim) {
   return library;
 }
 
-Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase&) {
-  return Usage("no predictor is built in yet: give --estimates estimates.csv");
+Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase& sim) {
+  HASE_ASSIGN_OR_RETURN(auto predicting,
+                        Predicting::Make(sim.library.get(), sim.cluster.types, {}));
+  return std::make_unique<OwnedPredictor>(std::move(predicting));
 }
 
 Result<workload::SpeedTable> GeneratorSpeeds(const SimFlags& flags, const SimCase& sim) {

@@ -117,9 +117,13 @@ constexpr const char* kTasks =
     "p2,8000,4096,4,1000,,BE,Running,50,5000,60\n"
     "p3,1000,1024,1,200,,BE,Pending,60,,\n";
 
+std::optional<double> SpeedOfAll(const std::string&, DeviceTypeId type, int64_t batch) {
+  return Speed("resnet50", type, batch);
+}
+
 TEST(Openb, TasksBecomeJobsThatTakeAsLong) {
   const auto cluster = Cards(4, 4);
-  auto jobs = ParseOpenbTasks("t.csv", kTasks, {}, 1, cluster, Speed);
+  auto jobs = ParseOpenbTasks("t.csv", kTasks, {}, 1, cluster, SpeedOfAll);
   ASSERT_TRUE(jobs) << jobs.error().message;
   ASSERT_EQ(jobs->size(), 2u);  // no GPU, and never ran
   const Job& gang = (*jobs)[0];
@@ -135,7 +139,7 @@ TEST(Openb, TasksBecomeJobsThatTakeAsLong) {
   EXPECT_NEAR(static_cast<double>(half.inputs) * per_input, 300, 1);
   OpenbOptions compressed;
   compressed.load = 1;
-  auto fast = ParseOpenbTasks("t.csv", kTasks, compressed, 1, cluster, Speed);
+  auto fast = ParseOpenbTasks("t.csv", kTasks, compressed, 1, cluster, SpeedOfAll);
   ASSERT_TRUE(fast);
   EXPECT_NE(fast->back().arrival, jobs->back().arrival);
 }
