@@ -126,6 +126,7 @@ Status Worker::Send(const Request& request) {
   const std::string text = Encode(request);
   if (send(fd_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()))
     return {};
+  if (errno == EPIPE || errno == ECONNRESET) return {};  // Receive tells why it is gone
   return Unavailable(fmt::format("a worker cannot be reached: {}", std::strerror(errno)));
 }
 
@@ -149,7 +150,9 @@ std::optional<Message> Worker::Receive(Nanos timeout) {
     if (MonotonicNow() >= until) return std::nullopt;
   }
   std::string text(kMaxPacket, '\0');
-  const ssize_t size = recv(fd_, text.data(), text.size(), MSG_DONTWAIT);
+  ssize_t size = recv(fd_, text.data(), text.size(), MSG_DONTWAIT);
+  // A worker that ended with requests unread resets the connection; what it said before is there.
+  if (size < 0 && errno == ECONNRESET) size = recv(fd_, text.data(), text.size(), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   if (size <= 0) return Post("");
   auto message = DecodeMessage(std::string_view(text).substr(0, static_cast<size_t>(size)));

@@ -30,6 +30,7 @@ class Worker {
 
   pid_t pid() const { return pid_; }
   int fd() const { return fd_; }  // readable: Receive will not block
+  // To a worker that is gone: no error; Receive tells why it is.
   Status Send(const Request& request);
 
   // The next message, or nullopt if none comes within `timeout`. If the process is gone without a
