@@ -126,7 +126,7 @@ TestWorld DemoWorld(uint64_t seed, double arrival_window, double error) {
 
 double MeanClosedGap(double window, double error, std::string_view spec) {
   double closed = 0;
-  constexpr int kSeeds = 60;
+  constexpr int kSeeds = 24;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     TestWorld rr_world = DemoWorld(seed, window, error), world = DemoWorld(seed, window, error);
     const double bound = MakespanLowerBound(Truth(world));

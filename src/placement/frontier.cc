@@ -214,16 +214,18 @@ std::optional<Spot> Frontier::SpotOf(const PlanningView& view, const JobOnType& 
   return std::nullopt;
 }
 
-Nanos Frontier::MeanEnd() const {
-  double sum_s = 0;
-  int64_t count = 0;
+Nanos Frontier::LevelEnd(std::span<const JobOnType> job) const {
+  double sum_s = 0, weights = 0;
   for (const Class& cls : classes_) {
+    const JobOnType& on = job[cls.type.index()];
+    if (!on.possible || on.mean_s <= 0) continue;
     for (const Item& item : cls.heap) {
-      sum_s += ToSeconds(std::max(Nanos(item.free_at), now_) - now_);
-      ++count;
+      const double weight = 1 / (on.mean_s * item.speed);
+      sum_s += weight * ToSeconds(std::max(Nanos(item.free_at), now_) - now_);
+      weights += weight;
     }
   }
-  return now_ + FromSeconds(count > 0 ? sum_s / static_cast<double>(count) : 0);
+  return now_ + FromSeconds(weights > 0 ? sum_s / weights : 0);
 }
 
 void Frontier::ReplaceInHeap(Class& cls, DeviceId device, uint32_t hint, Nanos until) {

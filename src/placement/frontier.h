@@ -88,8 +88,9 @@ class Frontier {
   void TakeGang(std::span<const Spot> spots, Nanos until);
   // Devices (servers) free now and not taken by the plan.
   int idle() const { return idle_; }
-  // Mean over the devices of the time at which each is free behind the plan.
-  Nanos MeanEnd() const;
+  // When all devices would end together if the plan's work could be levelled: the mean of the times
+  // at which they are free, weighted by their speed for this job.
+  Nanos LevelEnd(std::span<const JobOnType> job) const;
   const DeviceForecast& ForecastOf(DeviceId device) const { return forecasts_[device.index()]; }
 
  private:

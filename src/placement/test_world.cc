@@ -160,9 +160,11 @@ void TestWorld::ApplyStart(const Start& start, Outcome& outcome) {
   }
   test.job.inputs_left -= start.inputs;
   ++test.job.running_parts;
-  if (test.first_start_s < 0) test.first_start_s = ToSeconds(now_);
-  for (Kept& promise : outcome.promises) {
-    if (promise.job == start.job) promise.kept = ToSeconds(now_) <= promise.from_s + 1e-6;
+  if (test.first_start_s < 0) {
+    test.first_start_s = ToSeconds(now_);
+    for (Kept& promise : outcome.promises) {
+      if (promise.job == start.job) promise.kept = ToSeconds(now_) <= promise.from_s + 1e-6;
+    }
   }
   ++outcome.starts;
   parts_.push_back(std::move(part));
@@ -176,6 +178,7 @@ void TestWorld::Note(const Reserve& reserve, Outcome& outcome) {
   known.from = reserve.from;
   known.probability = reserve.probability;
   known.planned_start = reserve.planned_start;
+  if (jobs[reserve.job.index()].first_start_s >= 0) return;  // a rest: the job has started
   for (const Kept& promise : outcome.promises) {
     if (promise.job == reserve.job) return;
   }
@@ -226,6 +229,29 @@ void TestWorld::FinishParts(Outcome& outcome) {
   for (const DeviceId id : touched) Refresh(id);
 }
 
+void TestWorld::FailDevices() {
+  for (; failed_ < failures.size() && FromSeconds(failures[failed_].first) <= now_; ++failed_) {
+    const DeviceId id = failures[failed_].second;
+    devices[id.index()].up = false;
+    for (size_t i = 0; i < parts_.size();) {
+      if (std::ranges::find(parts_[i].slots, id, &Slot::device) == parts_[i].slots.end()) {
+        ++i;
+        continue;
+      }
+      QueuedJob& job = jobs[parts_[i].job].job;
+      job.inputs_left += parts_[i].inputs;
+      --job.running_parts;
+      for (const Slot& slot : parts_[i].slots) {
+        std::erase_if(devices[slot.device.index()].residents,
+                      [&](const Resident& r) { return r.job == job.id; });
+        changed_.push_back(slot.device);
+      }
+      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    Refresh(id);
+  }
+}
+
 TestWorld::Outcome TestWorld::Run(
     Policy& policy, const std::function<void(const PlanningView&, const Plan&)>& observe) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -241,9 +267,13 @@ TestWorld::Outcome TestWorld::Run(
     }
     if (first_ && !jobs.empty() && jobs.front().job.arrival <= now_) next = 0;
     if (wake && *wake > now_) next = std::min(next, ToSeconds(*wake - now_));
+    if (failed_ < failures.size()) {
+      next = std::min(next, failures[failed_].first - ToSeconds(now_));
+    }
     if (next == kNever) break;
-    Advance(next);
+    Advance(std::max(next, 0.0));
     FinishParts(outcome);
+    FailDevices();
     const PlanningView view = View();
     const Plan plan = policy.Decide(view);
     ++outcome.decisions;
@@ -263,7 +293,7 @@ TestWorld::Outcome TestWorld::Run(
   return outcome;
 }
 
-TestWorld RandomWorld(uint64_t seed, bool shareable) {
+TestWorld RandomWorld(uint64_t seed, bool shareable, double error) {
   Rng rng(seed);
   TestWorld world;
   const int types = static_cast<int>(rng.UniformInt(1, 3));
@@ -288,7 +318,7 @@ TestWorld RandomWorld(uint64_t seed, bool shareable) {
   const double gap = rng.Uniform() < 0.3 ? 0 : rng.Uniform(0, 2);
   for (int j = 0; j < jobs; ++j) {
     QueuedJob& job = world.AddJob(models[static_cast<size_t>(rng.UniformInt(0, 3))],
-                                  rng.UniformInt(1, 200), arrival, std::exp(0.2 * rng.Normal()));
+                                  rng.UniformInt(1, 200), arrival, std::exp(error * rng.Normal()));
     arrival += gap * rng.Uniform();
     job.priority = rng.Uniform() < 0.2 ? 1 : 0;
     job.owner = OwnerId(static_cast<uint32_t>(rng.UniformInt(0, 1)));

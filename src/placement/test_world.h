@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -53,6 +54,8 @@ class TestWorld {
   std::vector<DeviceState> devices;
   std::vector<NodeState> nodes;
   std::vector<TestJob> jobs;
+  // Devices that go down, in order of time; what ran there is queued again from its beginning.
+  std::vector<std::pair<double, DeviceId>> failures;
 
   void AddDevices(int count, DeviceTypeId type, Bytes memory,
                   std::vector<cluster::ShareMode> modes = {}, double speed_factor = 1);
@@ -93,6 +96,7 @@ class TestWorld {
   double NextFinish() const;  // seconds from now; infinite if nothing runs
   void Advance(double seconds);
   void FinishParts(Outcome& outcome);
+  void FailDevices();
   void Refresh(DeviceId device);  // rates and residents' remaining work
   PlanningView View();
 
@@ -100,12 +104,12 @@ class TestWorld {
   std::vector<Part> parts_;
   std::vector<QueuedJob> queue_;
   std::vector<DeviceId> changed_;
-  size_t arrived_ = 0;
+  size_t failed_ = 0;
   bool first_ = true;
 };
 
 // A random cluster of a few types with jobs of every kind: gangs, cut jobs, constraints, deadlines,
-// mispredictions of about 20 %.
-TestWorld RandomWorld(uint64_t seed, bool shareable);
+// mispredictions of about `error`.
+TestWorld RandomWorld(uint64_t seed, bool shareable, double error = 0.2);
 
 }  // namespace hase::placement

@@ -120,22 +120,59 @@ void Hase::Order(const PlanningView& view) {
 
 // A divisible job that would end after the rest of the plan hands out only what ends with it; the
 // other devices take what is left when they are free. nullopt: start all of it.
-std::optional<Hase::Part> Hase::PartOf(const PlanningView& view, const Planned& planned) const {
-  const QueuedJob& job = *planned.job;
-  const Nanos end = frontier_.MeanEnd();
+std::optional<Hase::Part> Hase::PartOf(const PlanningView& view, const QueuedJob& job,
+                                       const Spot& spot) {
   if (!options_.chunking || !complete_ || job.max_parallel == 1 || job.gang > 1) return {};
-  if (planned.finish() <= end) return {};
-  const DeviceState& device = view.devices[planned.spots[0].device.index()];
+  const Nanos end = frontier_.LevelEnd(table_.Get(view, job));
+  if (spot.finish <= end) return {};
+  const DeviceState& device = view.devices[spot.device.index()];
   const latency::Estimate* estimate = view.estimator->Find(job.model, device.type, job.batch);
   const double load = IsWarm(device, job.model) ? 0 : estimate->load_s * device.speed_factor;
-  const double length = ToSeconds(planned.finish() - view.now);
+  const double length = ToSeconds(spot.finish - view.now);
   const double wanted = std::max(ToSeconds(end - view.now), 4 * load);
   if (length - wanted <= 3 * load) return {};  // the rest would mostly load
   const double run_s = (length - load) / BatchesPerSlot(job.inputs_left, job.batch, 1);
-  const auto batches = static_cast<int64_t>(std::ceil((wanted - load) / run_s));
+  const auto batches = std::max<int64_t>(1, std::llround((wanted - load) / run_s));
   if (batches * job.batch >= job.inputs_left) return {};
   return Part{batches * job.batch,
               view.now + FromSeconds(load + run_s * static_cast<double>(batches))};
+}
+
+// Devices that the plan leaves idle now, since every job ends earlier on a faster one, take parts
+// of divisible jobs that wait.
+void Hase::FillIdle(const PlanningView& view, Plan& plan) {
+  if (!options_.chunking || !complete_) return;
+  for (size_t i = 0; i < planned_.size() && frontier_.idle() > 0; ++i) {
+    const QueuedJob& job = *planned_[i].job;
+    if (planned_[i].started || planned_[i].start() <= view.now || job.gang > 1) continue;
+    int64_t left = job.inputs_left;
+    const auto idle_only = [&](DeviceId id, Nanos start) {
+      return start <= view.now && book_.Added(id).empty() &&
+             HostFits(job, book_.Free(view.devices[id.index()].node));
+    };
+    for (int parts = job.running_parts + 1; parts < job.max_parallel; ++parts) {
+      const auto row = table_.Get(view, job);
+      frontier_.Find(view, row, 1, false, idle_only, spots_);
+      if (spots_.empty()) break;
+      const Spot spot = spots_.front();
+      const auto part = PartOf(view, job, spot);
+      if (!part || part->inputs >= left) break;
+      planned_[i].started = true;  // its rest waits without a promise
+      Start start;
+      start.job = job.id;
+      start.slots = {{spot.device, kWholeDevice, cluster::ShareMode::kExclusive}};
+      start.batch = job.batch;
+      start.inputs = part->inputs;
+      start.record.why = fmt::format(
+          "a part that ends with the rest of the plan, on idle device {}", spot.device.index());
+      start.record.predicted_finish = part->finish;
+      start.record.candidates.push_back(ToCandidate(view, spot));
+      book_.Add(job, start.slots[0], row[view.devices[spot.device.index()].type.index()].memory);
+      frontier_.Take(spot, part->finish);
+      plan.decisions.emplace_back(std::move(start));
+      left -= part->inputs;
+    }
+  }
 }
 
 int64_t Hase::EmitStart(const PlanningView& view, Planned& planned, Plan& plan) {
@@ -148,7 +185,7 @@ int64_t Hase::EmitStart(const PlanningView& view, Planned& planned, Plan& plan) 
     start.slots.push_back({spot.device, kWholeDevice, cluster::ShareMode::kExclusive});
   }
   Nanos finish = planned.finish();
-  if (const auto part = PartOf(view, planned)) {
+  if (const auto part = PartOf(view, job, planned.spots[0])) {
     start.inputs = part->inputs;
     finish = part->finish;
   }
@@ -184,15 +221,15 @@ void Hase::EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left
   Place(view, parts_.back());
 }
 
-void Hase::EmitPromise(const PlanningView& view, const Planned& planned, Plan& plan) {
+void Hase::EmitPromise(const PlanningView& view, const Planned& planned, bool renew, Plan& plan) {
   auto& promise = PromiseOf(planned.job->id);
   std::vector<DeviceId> devices;
   for (const Spot& spot : planned.spots) devices.push_back(spot.device);
   const bool same_place = promise && promise->devices == devices;
   if (!promise) promise = {{}, LateStart(view, planned), options_.probability, Nanos(0)};
+  if (same_place && !renew) return;
   promise->devices = std::move(devices);
   promise->planned_start = planned.start();
-  if (same_place) return;
   Reserve reserve;
   reserve.job = planned.job->id;
   for (const Spot& spot : planned.spots) {
@@ -213,9 +250,34 @@ void Hase::EmitPromise(const PlanningView& view, const Planned& planned, Plan& p
   plan.decisions.emplace_back(std::move(reserve));
 }
 
+void Hase::EmitPromises(const PlanningView& view, Plan& plan) {
+  // A promise is told again when it moves to another device, or when the order of the promised jobs
+  // changes: that order is what a plan falls back on.
+  std::vector<const Planned*> promised;
+  int64_t depth = options_.reservation_depth;
+  for (const Planned& planned : planned_) {
+    if (planned.started || planned.start() <= view.now || planned.job->running_parts > 0) continue;
+    if (depth-- > 0 || PromiseOf(planned.job->id)) promised.push_back(&planned);
+  }
+  std::ranges::stable_sort(promised, {}, [](const Planned* p) { return p->start(); });
+  bool reordered = false;
+  Nanos told;
+  for (const Planned* planned : promised) {
+    const auto& promise = PromiseOf(planned->job->id);
+    if (!promise) continue;
+    reordered = reordered || promise->planned_start < told;
+    told = promise->planned_start;
+  }
+  for (const Planned* planned : promised) EmitPromise(view, *planned, reordered, plan);
+}
+
 void Hase::Emit(const PlanningView& view, Plan& plan) {
   bool blocked = false;
   parts_.clear();
+  if (!planned_.empty()) {
+    const auto row = table_.Get(view, *planned_[0].job);
+    level_row_.assign(row.begin(), row.end());
+  }
   for (size_t i = 0; i < planned_.size(); ++i) {  // grows by the rests of cut jobs
     if (planned_[i].start() > view.now) {
       blocked = true;
@@ -227,15 +289,13 @@ void Hase::Emit(const PlanningView& view, Plan& plan) {
       }
     }
   }
+  FillIdle(view, plan);
   if (options_.sharing) Share(view, plan);
-  int64_t depth = options_.reservation_depth;
+  EmitPromises(view, plan);
   std::optional<Nanos> first_wait;
   for (const Planned& planned : planned_) {
     if (planned.started || planned.start() <= view.now) continue;
     if (!first_wait || planned.start() < *first_wait) first_wait = planned.start();
-    if (planned.job->running_parts > 0) continue;  // has started: nothing to promise
-    if (depth > 0 || PromiseOf(planned.job->id)) EmitPromise(view, planned, plan);
-    --depth;
   }
   // Idle devices wait for busier, faster ones: look again if those overrun. Nothing else needs it.
   if (frontier_.idle() > 0 && first_wait) {

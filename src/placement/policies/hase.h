@@ -62,11 +62,13 @@ class Hase final : public Policy {
     int64_t inputs;
     Nanos finish;
   };
-  std::optional<Part> PartOf(const PlanningView& view, const Planned& planned) const;
+  std::optional<Part> PartOf(const PlanningView& view, const QueuedJob& job, const Spot& spot);
   // Returns the inputs it did not hand out.
   int64_t EmitStart(const PlanningView& view, Planned& planned, Plan& plan);
   void EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left);
-  void EmitPromise(const PlanningView& view, const Planned& planned, Plan& plan);
+  void FillIdle(const PlanningView& view, Plan& plan);
+  void EmitPromises(const PlanningView& view, Plan& plan);
+  void EmitPromise(const PlanningView& view, const Planned& planned, bool renew, Plan& plan);
   std::optional<Promise>& PromiseOf(JobId job);
 
   // hase_plan.cc
@@ -76,7 +78,8 @@ class Hase final : public Policy {
   bool PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise);
   void Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const;
   void Commit(const PlanningView& view, const QueuedJob& job, Planned planned);
-  int BrokenPromises(const PlanningView& view) const;
+  // Seconds by which the plan's late starts pass what is promised and can still be kept.
+  double Lateness(const PlanningView& view) const;
   Nanos LateStart(const PlanningView& view, const Planned& planned) const;
 
   // hase_polish.cc
@@ -114,7 +117,8 @@ class Hase final : public Policy {
   std::vector<std::set<std::pair<int64_t, uint32_t>>> rooms_;
   std::vector<int64_t> room_of_;  // by device; 0 = not listed
   int blocked_ = 0;
-  bool complete_ = false;  // every job of the queue is in the plan
+  bool complete_ = false;             // every job of the queue is in the plan
+  std::vector<JobOnType> level_row_;  // of the first planned job: weighs devices by speed
 };
 
 }  // namespace hase::placement

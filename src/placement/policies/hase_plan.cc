@@ -129,14 +129,16 @@ Nanos Hase::LateStart(const PlanningView& view, const Planned& planned) const {
                   view.now + FromSeconds(QuantileOfAll(free, options_.probability)));
 }
 
-int Hase::BrokenPromises(const PlanningView& view) const {
-  int broken = 0;
+double Hase::Lateness(const PlanningView& view) const {
+  double lateness = 0;
   for (const Planned& planned : planned_) {
     const size_t job = planned.job->id.index();
     if (job >= promises_.size() || !promises_[job]) continue;
-    if (LateStart(view, planned) > std::max(promises_[job]->from, view.now) + kRounding) ++broken;
+    const Nanos from = promises_[job]->from;
+    const Nanos late = LateStart(view, planned);
+    if (from + kRounding >= view.now && late > from + kRounding) lateness += ToSeconds(late - from);
   }
-  return broken;
+  return lateness;
 }
 
 void Hase::Pass(const PlanningView& view, bool promised_first) {
@@ -177,11 +179,11 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
 
 void Hase::MakePlan(const PlanningView& view) {
   Pass(view, /*promised_first=*/false);
-  const int broken = BrokenPromises(view);
-  if (broken > 0) {
+  const double lateness = Lateness(view);
+  if (lateness > 0) {
     Pass(view, /*promised_first=*/true);
-    if (BrokenPromises(view) < broken) return;
-    Pass(view, /*promised_first=*/false);  // nothing is gained: overruns have broken them already
+    if (Lateness(view) < lateness) return;
+    Pass(view, /*promised_first=*/false);  // overruns have broken them; nothing is gained
   }
   if (options_.polish && options_.objective == Objective::kMakespan && complete_) Polish(view);
 }

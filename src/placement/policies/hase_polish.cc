@@ -68,6 +68,7 @@ bool Step(Assignment& a) {
 }  // namespace
 
 void Hase::Polish(const PlanningView& view) {
+  const double lateness = Lateness(view);
   const size_t jobs = planned_.size(), devices = view.devices.size();
   if (jobs < 2 || jobs > kMostJobs || devices > kMostDevices) return;
   for (const Planned& p : planned_) {
@@ -125,7 +126,7 @@ void Hase::Polish(const PlanningView& view) {
     }
     Commit(view, *old[j].job, std::move(planned));
   }
-  if (BrokenPromises(view) > 0) Pass(view, /*promised_first=*/false);
+  if (Lateness(view) > lateness) Pass(view, /*promised_first=*/false);
 }
 
 }  // namespace hase::placement

@@ -88,7 +88,9 @@ Hase::Company Hase::Weigh(const PlanningView& view, const DeviceState& device,
 
 bool Hase::IsDeep(const PlanningView& view, double horizon_s) const {
   if (!complete_) return order_.size() > 3 * view.devices.size();
-  return ToSeconds(frontier_.MeanEnd() - view.now) > 2.5 * horizon_s;
+  if (planned_.empty()) return false;
+  const Nanos end = frontier_.LevelEnd(level_row_);
+  return ToSeconds(end - view.now) > 2.5 * horizon_s;
 }
 
 // `planned_finish` of the (last) newcomer without sharing; `alone_s`: how much longer than now the
