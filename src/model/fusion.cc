@@ -142,6 +142,15 @@ class Matcher {
   std::unordered_map<std::string, int> bound_;
 };
 
+std::string Named(std::string text, const std::string& first, const std::string& last) {
+  for (const auto& [mark, name] : {std::pair("{first}", &first), std::pair("{last}", &last)}) {
+    if (const size_t at = text.find(mark); at != std::string::npos) {
+      text.replace(at, std::string_view(mark).size(), *name);
+    }
+  }
+  return text;
+}
+
 // One node in place of the matched ones.
 Node Merge(const Graph& graph, const FusionRule& rule, const std::vector<size_t>& matched) {
   const Node& first = graph.nodes[matched.front()];
@@ -171,6 +180,8 @@ Node Merge(const Graph& graph, const FusionRule& rule, const std::vector<size_t>
     }
   }
   merged.outputs = last.outputs;
+  merged.output_names = last.output_names;
+  if (!rule.named.empty()) merged.name = Named(rule.named, first.name, last.name);
   if (!rule.as.empty()) merged.op = rule.as;
   if (!rule.root.empty()) merged.root = rule.root;
   if (product) {
@@ -206,11 +217,12 @@ void Apply(const FusionRule& rule, Graph& graph) {
 }
 
 Result<FusionRule> ReadRule(const Yaml& yaml) {
-  HASE_RETURN_IF_ERROR(yaml.CheckKeys({"name", "pattern", "as", "root", "activation"}));
+  HASE_RETURN_IF_ERROR(yaml.CheckKeys({"name", "pattern", "as", "root", "named", "activation"}));
   FusionRule rule;
   HASE_ASSIGN_OR_RETURN(rule.name, yaml.Text("name"));
   HASE_ASSIGN_OR_RETURN(rule.as, yaml.TextOr("as", ""));
   HASE_ASSIGN_OR_RETURN(rule.root, yaml.TextOr("root", ""));
+  HASE_ASSIGN_OR_RETURN(rule.named, yaml.TextOr("named", ""));
   HASE_ASSIGN_OR_RETURN(rule.activation, yaml.TextOr("activation", ""));
   HASE_ASSIGN_OR_RETURN(const Yaml pattern, yaml.Get("pattern"));
   HASE_ASSIGN_OR_RETURN(const auto lines, pattern.Items());
@@ -250,7 +262,8 @@ Result<PatternNode> ParsePatternNode(std::string_view text) {
 
 Result<FusionRules> LoadFusionRules(const std::filesystem::path& file) {
   HASE_ASSIGN_OR_RETURN(const Yaml yaml, Yaml::Load(file.string()));
-  HASE_RETURN_IF_ERROR(yaml.CheckKeys({"runtime", "checked", "layout", "silent", "rules"}));
+  HASE_RETURN_IF_ERROR(
+      yaml.CheckKeys({"runtime", "checked", "layout", "block", "silent", "rules"}));
   FusionRules rules;
   HASE_ASSIGN_OR_RETURN(const std::string runtime, yaml.Text("runtime"));
   HASE_ASSIGN_OR_RETURN(rules.runtime, ParseRuntime(runtime));
@@ -259,7 +272,10 @@ Result<FusionRules> LoadFusionRules(const std::filesystem::path& file) {
     return Invalid(
         fmt::format("{}: layout '{}' is unknown (known: nchw, nchwc)", yaml.Where(), layout));
   }
-  rules.nchwc = layout == "nchwc";
+  HASE_ASSIGN_OR_RETURN(const int64_t block, yaml.IntegerOr("block", 16));
+  if (block < 1 || block > 64)
+    return Invalid(fmt::format("{}: block must be 1 to 64", yaml.Where()));
+  rules.nchwc_block = layout == "nchwc" ? block : 0;
   if (const auto silent = yaml.Find("silent")) {
     HASE_ASSIGN_OR_RETURN(const auto items, silent->Items());
     for (const Yaml& item : items) {
@@ -283,7 +299,7 @@ Graph Fuse(const Graph& basic, const FusionRules& rules) {
     node.silent = std::ranges::find(rules.silent, node.op) != rules.silent.end();
   }
   for (const FusionRule& rule : rules.rules) Apply(rule, graph);
-  return rules.nchwc ? ToNchwc(graph) : graph;
+  return rules.nchwc_block > 0 ? ToNchwc(graph, rules.nchwc_block) : graph;
 }
 
 }  // namespace hase::model

@@ -28,8 +28,11 @@ struct PatternNode {
 struct FusionRule {
   std::string name;
   std::vector<PatternNode> pattern;
-  std::string as;          // the operator name that later rules see; empty = the first node's
-  std::string root;        // the operator whose cost is counted; empty = the first node's
+  std::string as;    // the operator name that later rules see; empty = the first node's
+  std::string root;  // the operator whose cost is counted; empty = the first node's
+  // What the kernel is called: "{first}" and "{last}" stand for the matched nodes' names; empty =
+  // the first's.
+  std::string named;
   std::string activation;  // what Kernel::activation shall say; empty = from the last node's op
 };
 
@@ -37,7 +40,8 @@ struct FusionRules {
   Runtime runtime = Runtime::kOrtCpu;
   std::vector<std::string> silent;  // operators that leave no launch in this runtime
   std::vector<FusionRule> rules;
-  bool nchwc = false;  // ONNX Runtime's blocked CPU layout (nchwc.h) comes last
+  // Channels per block of ONNX Runtime's blocked CPU layout (nchwc.h), which comes last; 0 = plain.
+  int64_t nchwc_block = 0;
 };
 
 Result<FusionRules> LoadFusionRules(const std::filesystem::path& file);

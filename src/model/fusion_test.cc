@@ -9,7 +9,8 @@ namespace {
 using testing::ElementsAre;
 
 FusionRule Rule(std::string name, const std::vector<std::string>& lines) {
-  FusionRule rule{.name = std::move(name), .pattern = {}, .as = {}, .root = {}, .activation = {}};
+  FusionRule rule{
+      .name = std::move(name), .pattern = {}, .as = {}, .root = {}, .named = {}, .activation = {}};
   for (const auto& line : lines) rule.pattern.push_back(ParsePatternNode(line).value());
   return rule;
 }

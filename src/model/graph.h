@@ -39,7 +39,8 @@ struct Tensor {
 
 struct Node {
   std::string name;
-  std::string op;                // as ONNX or a fusion rule names it: "Conv", "FusedConv"
+  std::vector<std::string> output_names;  // beside outputs; layout passes name kernels after them
+  std::string op;                         // as ONNX or a fusion rule names it: "Conv", "FusedConv"
   std::vector<int> inputs;       // tensor indices; kAbsent where an optional input is left out
   std::vector<int> outputs;      // as inputs
   std::optional<Window> window;  // convolution and pooling
@@ -52,16 +53,20 @@ struct Node {
   bool silent = false;  // leaves no launch: kept for the shapes and buffers it passes on
   bool operator==(const Node&) const = default;
 
+  const std::string& output_name() const { return output_names.empty() ? name : output_names[0]; }
   const std::string& cost_op() const {
     return !root.empty() ? root : parts.empty() ? op : parts[0];
   }
 };
 constexpr int kAbsent = -1;
 
-// Integer attributes (and, for "mode", 1 = linear, 2 = cubic, 0 = nearest) that cost or fusion
-// rules read.
-constexpr std::string_view kKeptAttributes[] = {"axis",      "ceil_mode", "hidden_size", "mode",
-                                                "num_heads", "transA",    "transB"};
+// Integer attributes that cost or fusion rules read, and facts derived from other attributes:
+//   blockable      a resize that the blocked CPU layout can take (nearest, asymmetric, floor;
+//   linear) epsilon_given  the normalisation states its epsilon from_nhwc, to_nhwc  what a
+//   transposition does hard_swish     a HardSigmoid with the constants 1/6 and 1/2
+constexpr std::string_view kKeptAttributes[] = {
+    "axis",        "blockable", "epsilon_given", "from_nhwc", "hard_swish",
+    "hidden_size", "num_heads", "to_nhwc",       "transA",    "transB"};
 
 struct Graph {
   std::string model;   // zoo name or file stem

@@ -66,8 +66,10 @@ struct Window {
 };
 
 struct Kernel {
-  std::string name;  // the graph node's name (the first one's, where nodes were fused)
-  std::string op;    // ONNX operator, fused parts joined by '+': "Conv+Add+Relu"
+  // The name under which the runtime's profiler reports it where that is known (ort-cpu), else the
+  // graph node's (the first one's, where nodes were fused).
+  std::string name;
+  std::string op;  // ONNX operator, fused parts joined by '+': "Conv+Add+Relu"
   OpClass op_class = OpClass::kOther;
   Precision precision = Precision::kFp32;
   std::vector<Shape> inputs;  // activations first, then weights

@@ -143,10 +143,21 @@ Result<Window> ReadWindow(const Place& place) {
 }
 
 Result<Node> ReadNode(const Place& place) {
-  HASE_RETURN_IF_ERROR(place.CheckKeys({"name", "op", "in", "out", "window", "attributes"}));
+  HASE_RETURN_IF_ERROR(
+      place.CheckKeys({"name", "output_names", "op", "in", "out", "window", "attributes"}));
   Node node;
   HASE_ASSIGN_OR_RETURN(const auto name, place.At("name"));
   HASE_ASSIGN_OR_RETURN(node.name, name.Text());
+  node.output_names = {node.name};
+  if (place.Has("output_names")) {
+    node.output_names.clear();
+    HASE_ASSIGN_OR_RETURN(const auto names, place.At("output_names"));
+    HASE_ASSIGN_OR_RETURN(const auto items, names.Items());
+    for (const auto& item : items) {
+      HASE_ASSIGN_OR_RETURN(std::string output, item.Text());
+      node.output_names.push_back(std::move(output));
+    }
+  }
   HASE_ASSIGN_OR_RETURN(const auto op, place.At("op"));
   HASE_ASSIGN_OR_RETURN(node.op, op.Text());
   HASE_ASSIGN_OR_RETURN(const auto in, place.At("in"));
@@ -244,6 +255,11 @@ std::string FormatNode(const Node& node) {
   std::string line =
       fmt::format("{{\"name\":{},\"op\":{},\"in\":[{}],\"out\":[{}]", Quoted(node.name),
                   Quoted(node.op), fmt::join(node.inputs, ","), fmt::join(node.outputs, ","));
+  if (node.output_names != std::vector{node.name}) {
+    std::vector<std::string> names;
+    for (const auto& name : node.output_names) names.push_back(Quoted(name));
+    line += fmt::format(",\"output_names\":[{}]", fmt::join(names, ","));
+  }
   if (node.window) {
     const Window& w = *node.window;
     line += fmt::format(",\"window\":[{},{},{},{},{}]", fmt::join(w.kernel, ","),

@@ -35,7 +35,7 @@ std::vector<std::string> ZooNames(const fs::path& data_dir) {
 
 Result<Graph> OpenModel(const std::string& name, const fs::path& data_dir,
                         const std::vector<std::pair<std::string, int64_t>>& dimensions) {
-  if (name.ends_with(".onnx")) return LowerInChild(name, {.dimensions = dimensions});
+  if (name.ends_with(".onnx")) return LowerInChild(name, {.dimensions = dimensions, .scratch = {}});
   if (!dimensions.empty()) {
     return Usage(fmt::format("{}: --dim fixes dimensions of ONNX files only", name));
   }

@@ -110,24 +110,17 @@ Result<Signature> ReadSignature(const std::string& name, const OnnxFile& file,
   return signature;
 }
 
-// ONNX Runtime writes its optimised graph to files only: here into a folder of our own that is
-// removed again.
-Result<std::string> OptimiseBasic(const std::string& bytes, const fs::path& model) {
-  std::error_code error;
-  std::string folder = (fs::temp_directory_path(error) / "hase-optimised-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return Unavailable(fmt::format("{}: cannot create a folder for the optimised model", folder));
-  }
-  const fs::path target = fs::path(folder) / "model.onnx";
+// ONNX Runtime writes its optimised graph to files only, the weights beside it.
+Result<std::string> OptimiseBasic(const std::string& bytes, const fs::path& model,
+                                  const fs::path& scratch) {
+  const fs::path target = scratch / "model.onnx";
   ort::SessionOptions options;
   options.optimisation = ort::Optimisation::kBasic;
   options.save_optimised = target;
   options.drop_saved_weights = true;
   options.weights_folder = fs::absolute(model).parent_path();
-  auto session = ort::Session::Create(bytes, model.string(), options);
-  auto optimised = session ? ReadFile(target) : std::unexpected(session.error());
-  fs::remove_all(folder, error);
-  return optimised;
+  HASE_RETURN_IF_ERROR(ort::Session::Create(bytes, model.string(), options));
+  return ReadFile(target);
 }
 
 using ShapeOf = std::unordered_map<std::string, ort::TensorInfo>;
@@ -169,8 +162,8 @@ std::optional<std::string> Unresolved(const Snapshot& snapshot) {
 
 class Lowering {
  public:
-  Lowering(const fs::path& path, OnnxFile file, Signature signature)
-      : path_(path), file_(std::move(file)), signature_(std::move(signature)) {}
+  Lowering(const fs::path& path, const fs::path& scratch, OnnxFile file, Signature signature)
+      : path_(path), scratch_(scratch), file_(std::move(file)), signature_(std::move(signature)) {}
 
   Result<Graph> Run() {
     params_ = file_.params();
@@ -191,7 +184,8 @@ class Lowering {
 
   Result<OnnxFile> Optimise(const std::vector<Value>& inputs) {
     file_.SetInputs(inputs);
-    HASE_ASSIGN_OR_RETURN(const std::string bytes, OptimiseBasic(file_.Serialise(), path_));
+    HASE_ASSIGN_OR_RETURN(const std::string bytes,
+                          OptimiseBasic(file_.Serialise(), path_, scratch_));
     return OnnxFile::Parse(bytes, path_.string());
   }
 
@@ -324,7 +318,25 @@ class Lowering {
       node.outputs.push_back(index);
     }
     if (node.window) FinishWindow(file_node, node);
+    if (node.op == "Conv") HASE_RETURN_IF_ERROR(CheckChannels(node));
     graph_.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  // ONNX Runtime finds this out only when it runs.
+  Status CheckChannels(const Node& node) const {
+    const auto& input = graph_.tensors[static_cast<size_t>(node.inputs[0])].shape;
+    const auto& weight = graph_.tensors[static_cast<size_t>(node.inputs[1])].shape;
+    if (input.size() < 3 || weight.size() != input.size()) {
+      return Complain(fmt::format("node '{}' (Conv): its input has {} dimensions, its weight {}",
+                                  node.name, input.size(), weight.size()));
+    }
+    const int64_t wanted = weight[1].fixed * node.window->groups;
+    if (input[1].per_batch == 0 && input[1].fixed != wanted) {
+      return Complain(
+          fmt::format("node '{}' (Conv): its input has {} channels, its weight is for {}",
+                      node.name, input[1].fixed, wanted));
+    }
     return {};
   }
 
@@ -353,6 +365,7 @@ class Lowering {
   }
 
   const fs::path& path_;
+  const fs::path& scratch_;
   OnnxFile file_;
   std::unique_ptr<OnnxFile> optimised_;
   const Signature signature_;
@@ -365,10 +378,29 @@ class Lowering {
 
 }  // namespace
 
+Result<ScratchFolder> ScratchFolder::Create() {
+  std::error_code error;
+  std::string folder = (fs::temp_directory_path(error) / "hase-XXXXXX").string();
+  if (error || ::mkdtemp(folder.data()) == nullptr) {
+    return Unavailable(fmt::format(
+        "{}: cannot create a temporary folder; set TMPDIR to one that is writable", folder));
+  }
+  return ScratchFolder(folder);
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
 Result<Graph> Lower(const fs::path& onnx, const LowerOptions& options) {
   HASE_ASSIGN_OR_RETURN(OnnxFile file, OnnxFile::Read(onnx));
   HASE_ASSIGN_OR_RETURN(Signature signature, ReadSignature(onnx.string(), file, options));
-  return Lowering(onnx, std::move(file), std::move(signature)).Run();
+  if (!options.scratch.empty()) {
+    return Lowering(onnx, options.scratch, std::move(file), std::move(signature)).Run();
+  }
+  HASE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
+  return Lowering(onnx, scratch.path(), std::move(file), std::move(signature)).Run();
 }
 
 }  // namespace hase::model

@@ -21,6 +21,23 @@ namespace hase::model {
 struct LowerOptions {
   // Symbolic dimensions to fix, by name. The batch's own name may be among them.
   std::vector<std::pair<std::string, int64_t>> dimensions;
+  // An empty folder for ONNX Runtime's optimised graph; empty = one of Lower's own. Whoever made it
+  // removes it.
+  std::filesystem::path scratch;
+};
+
+// A folder of our own under the system's temporary folder, removed with all in it at the end.
+class ScratchFolder {
+ public:
+  static Result<ScratchFolder> Create();
+  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  ~ScratchFolder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
 };
 
 Result<Graph> Lower(const std::filesystem::path& onnx, const LowerOptions& options);

@@ -75,6 +75,10 @@ std::string WhyItDied(int status) {
 }  // namespace
 
 Result<Graph> LowerInChild(const fs::path& onnx, const LowerOptions& options) {
+  // Made here, so that it goes whatever becomes of the child.
+  HASE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
+  LowerOptions with_scratch = options;
+  with_scratch.scratch = scratch.path();
   int ends[2];
   if (::pipe(ends) != 0) return Unavailable(fmt::format("pipe: {}", std::strerror(errno)));
   const pid_t child = ::fork();
@@ -85,7 +89,7 @@ Result<Graph> LowerInChild(const fs::path& onnx, const LowerOptions& options) {
   }
   if (child == 0) {
     ::close(ends[0]);
-    Child(ends[1], onnx, options);
+    Child(ends[1], onnx, with_scratch);
   }
   ::close(ends[1]);
   const std::string answer = ReadAll(ends[0]);

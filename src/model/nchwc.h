@@ -7,6 +7,7 @@
 
 namespace hase::model {
 
-Graph ToNchwc(const Graph& graph);
+// `block`: channels per block: 16 with AVX-512 or NEON, 8 with AVX2.
+Graph ToNchwc(const Graph& graph, int64_t block);
 
 }  // namespace hase::model

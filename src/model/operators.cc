@@ -17,12 +17,14 @@ using enum Memory;
 // kernels are bound by memory.
 constexpr Operator kOperators[] = {
     {"Conv", kConv, kConvolution},
+    {"FusedConv", kConv, kConvolution},
     {"ConvInteger", kConv, kConvolution},
     {"QLinearConv", kConv, kConvolution},
     {"ConvTranspose", kConv, kTransposedConvolution},
     {"Gemm", kGemm, kMatMul},
     {"MatMul", kGemm, kMatMul},
     {"FusedMatMul", kGemm, kMatMul},
+    {"FusedGemm", kGemm, kMatMul},
     {"MatMulInteger", kGemm, kMatMul},
     {"QLinearMatMul", kGemm, kMatMul},
     {"DynamicQuantizeMatMul", kGemm, kMatMul},

@@ -215,7 +215,7 @@ class Resolver {
       SetGemm(pixels, Count{weight[0] / groups}, Count{weight[1]} * area, Count{groups});
     }
     if (groups > 1) {
-      kernel_.op_class = groups == input[1] ? OpClass::kDepthwiseConv : OpClass::kGroupedConv;
+      kernel_.op_class = weight[1] == 1 ? OpClass::kDepthwiseConv : OpClass::kGroupedConv;
     }
   }
 

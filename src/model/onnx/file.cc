@@ -4,6 +4,7 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/file.h"
@@ -74,6 +75,49 @@ bool HasWindow(const std::string& op) {
          (op.ends_with("Pool") && !op.starts_with("Global"));
 }
 
+float FloatOf(const onnx::NodeProto& node, std::string_view name, float fallback) {
+  const auto* attribute = Find(node, name);
+  return attribute != nullptr && attribute->type() == onnx::AttributeProto::FLOAT ? attribute->f()
+                                                                                  : fallback;
+}
+
+std::string TextOf(const onnx::NodeProto& node, std::string_view name, std::string fallback) {
+  const auto* attribute = Find(node, name);
+  return attribute != nullptr ? attribute->s() : std::move(fallback);
+}
+
+// Whether ONNX Runtime's blocked layout has a kernel for this resize.
+bool IsBlockable(const onnx::NodeProto& node) {
+  const std::string mode = TextOf(node, "mode", "nearest");
+  if (node.op_type() == "Upsample") return mode == "nearest" || mode == "linear";
+  const std::string coordinates = TextOf(node, "coordinate_transformation_mode", "");
+  if (mode == "nearest") {
+    return coordinates == "asymmetric" && TextOf(node, "nearest_mode", "") == "floor";
+  }
+  return mode == "linear" && (coordinates == "asymmetric" || coordinates == "align_corners" ||
+                              coordinates == "half_pixel");
+}
+
+// The facts of kKeptAttributes that this node has.
+std::vector<std::string_view> DerivedFacts(const onnx::NodeProto& node) {
+  std::vector<std::string_view> facts;
+  const std::string& op = node.op_type();
+  if ((op == "Resize" || op == "Upsample") && IsBlockable(node)) facts.push_back("blockable");
+  if (op == "BatchNormalization" && Find(node, "epsilon") != nullptr) {
+    facts.push_back("epsilon_given");
+  }
+  if (op == "HardSigmoid" && std::abs(FloatOf(node, "alpha", 0.2F) - 1.0F / 6) < 1e-6F &&
+      std::abs(FloatOf(node, "beta", 0.5F) - 0.5F) < 1e-6F) {
+    facts.push_back("hard_swish");
+  }
+  if (const auto* perm = Find(node, "perm"); perm != nullptr && op == "Transpose") {
+    const std::vector<int64_t> order(perm->ints().begin(), perm->ints().end());
+    if (order == std::vector<int64_t>{0, 2, 3, 1}) facts.push_back("to_nhwc");
+    if (order == std::vector<int64_t>{0, 3, 1, 2}) facts.push_back("from_nhwc");
+  }
+  return facts;
+}
+
 FileNode Convert(const onnx::NodeProto& proto) {
   FileNode converted;
   Node& node = converted.node;
@@ -81,6 +125,7 @@ FileNode Convert(const onnx::NodeProto& proto) {
   node.name = !proto.name().empty()     ? proto.name()
               : proto.output_size() > 0 ? proto.output(0)
                                         : proto.op_type();
+  node.output_names.assign(proto.output().begin(), proto.output().end());
   if (HasWindow(node.op)) {
     node.window = WindowOf(proto);
     converted.has_kernel_shape = Find(proto, "kernel_shape") != nullptr;
@@ -89,14 +134,11 @@ FileNode Convert(const onnx::NodeProto& proto) {
   }
   for (const auto key : kKeptAttributes) {
     const auto* attribute = Find(proto, key);
-    if (attribute == nullptr) continue;
-    if (attribute->type() == onnx::AttributeProto::INT) {
-      node.attributes[std::string(key)] =
-          std::clamp<int64_t>(attribute->i(), -(int64_t{1} << 32), int64_t{1} << 32);
-    } else if (key == "mode" && attribute->type() == onnx::AttributeProto::STRING) {
-      node.attributes["mode"] = attribute->s() == "linear" ? 1 : attribute->s() == "cubic" ? 2 : 0;
-    }
+    if (attribute == nullptr || attribute->type() != onnx::AttributeProto::INT) continue;
+    node.attributes[std::string(key)] =
+        std::clamp<int64_t>(attribute->i(), -(int64_t{1} << 32), int64_t{1} << 32);
   }
+  for (const auto fact : DerivedFacts(proto)) node.attributes[std::string(fact)] = 1;
   converted.inputs.assign(proto.input().begin(), proto.input().end());
   converted.outputs.assign(proto.output().begin(), proto.output().end());
   return converted;
