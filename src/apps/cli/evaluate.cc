@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "latency/training/evaluation.h"
+#include "latency/training/model_level.h"
 
 namespace hase::cli {
 namespace {
@@ -22,7 +23,7 @@ struct EvaluateFlags {
   std::string model, holdout, split = "all", residuals;
   int calibrate = 0, threads = 2;
   int64_t sample = 0;
-  bool json = false;
+  bool models = false, json = false;
 };
 
 Result<std::unordered_set<uint32_t>> ReadUsed(const std::string& model) {
@@ -105,11 +106,70 @@ Status WriteResiduals(const std::string& path, const latency::Tables& tables,
   return WriteFileAtomically(path, text);
 }
 
+json ToJson(const latency::ModelGroup& g) {
+  return {{"table", g.table},
+          {"device", g.device},
+          {"precision", g.precision},
+          {"seen_card", g.seen},
+          {"rows", g.rows},
+          {"median_ape", g.median_ape},
+          {"mape", g.mape},
+          {"r2_log", g.r2_log},
+          {"coverage", g.coverage},
+          {"log_bias", g.bias},
+          {"linear_fit", {{"median_ape", g.fit_median_ape}, {"r2_log", g.fit_r2_log}}}};
+}
+
+Result<int> RunModels(const EvaluateFlags& flags) {
+  const std::vector<std::filesystem::path> paths(flags.data.begin(), flags.data.end());
+  HASE_ASSIGN_OR_RETURN(const auto rows, latency::ReadModelRows(paths));
+  HASE_ASSIGN_OR_RETURN(const auto model, latency::KernelModel::Load(flags.model));
+  HASE_ASSIGN_OR_RETURN(const auto result, latency::EvaluateModels(rows, model));
+  int64_t unmapped = 0;
+  for (const auto& [name, count] : rows.unmapped) unmapped += count;
+  if (flags.json) {
+    json groups = json::array(), scores = json::array();
+    for (const auto& g : result.groups) groups.push_back(ToJson(g));
+    for (const auto& s : result.scores) {
+      scores.push_back({{"table", s.row.table},
+                        {"device", s.row.device},
+                        {"model", s.row.model},
+                        {"batch", s.row.batch},
+                        {"precision", ToString(s.row.precision)},
+                        {"measured_ms", s.row.measured_ms},
+                        {"predicted_ms", s.predicted_ms},
+                        {"linear_fit_ms", s.fit_ms},
+                        {"extrapolated", s.extrapolated}});
+    }
+    const json out = {{"groups", groups},
+                      {"models", scores},
+                      {"unmapped", rows.unmapped},
+                      {"dropped", result.dropped}};
+    fmt::print("{}\n", out.dump(2));
+    return 0;
+  }
+  fmt::print("{:<22} {:<16} {:<5} {:<6} {:>5} {:>8} {:>7} {:>6} {:>6} {:>12} {:>7}\n", "table",
+             "device", "prec", "card", "rows", "median %", "R2 log", "cover", "bias",
+             "fit median %", "fit R2");
+  for (const auto& g : result.groups) {
+    fmt::print(
+        "{:<22} {:<16} {:<5} {:<6} {:>5} {:>8.1f} {:>7.3f} {:>6.2f} {:>6.2f} {:>12.1f} "
+        "{:>7.3f}\n",
+        g.table, g.device, g.precision, g.seen ? "seen" : "unseen", g.rows, 100 * g.median_ape,
+        g.r2_log, g.coverage, g.bias, 100 * g.fit_median_ape, g.fit_r2_log);
+  }
+  fmt::print("rows of networks that the zoo lacks: {} ({} names; --json lists them)\n", unmapped,
+             rows.unmapped.size());
+  for (const auto& [reason, count] : result.dropped) fmt::print("dropped {}: {}\n", count, reason);
+  return 0;
+}
+
 Result<int> RunEvaluate(EvaluateFlags flags) {
   if (flags.model.empty()) {
     HASE_ASSIGN_OR_RETURN(const auto path, DataFile("predictor.bin"));
     flags.model = path.string();
   }
+  if (flags.models) return RunModels(flags);
   if (flags.calibrate > 0 && flags.holdout.empty()) {
     return Usage("--calibrate needs --holdout-device: seen devices need no calibration");
   }
@@ -193,6 +253,8 @@ Action SetUpEvaluate(CLI::App& command) {
   command.add_option("--threads", flags->threads, "Threads where it retrains")
       ->check(CLI::Range(1, 256));
   command.add_option("--residuals", flags->residuals, "Write the errors, sampled, as CSV");
+  command.add_flag("--models", flags->models,
+                   "Score whole models against published tables instead of kernels");
   command.add_flag("--json", flags->json, "Machine-readable output");
   return [flags] { return RunEvaluate(*flags); };
 }
