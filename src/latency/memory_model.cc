@@ -1,7 +1,6 @@
 #include "latency/memory_model.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/yaml.h"
 
@@ -24,16 +23,23 @@ Bytes ConvolutionWeights(const model::ModelKernels& model) {
   return Bytes(bytes);
 }
 
+Bytes LargestWeights(const model::ModelKernels& model) {
+  int64_t bytes = 0;
+  for (const auto& kernel : model.kernels) bytes = std::max(bytes, kernel.bytes_weights);
+  return Bytes(bytes);
+}
+
 MemoryPeaks CpuMemory(const model::ModelKernels& model, const CpuMemoryLaw& law) {
-  const double weights = Of(model.memory.weights), packed = Of(ConvolutionWeights(model));
-  const double fixed =
-      Of(law.base) + Of(law.per_kernel) * static_cast<double>(model.kernels.size());
-  const double load = fixed + law.load_weights * weights + law.load_packed * packed;
-  const double run = fixed + law.run_weights * weights + law.run_packed * packed +
+  const double convolutions = Of(ConvolutionWeights(model));
+  const double others = std::max(Of(model.memory.weights) - convolutions, 0.0);
+  const double load = law.load_margin * (law.load_fixed + law.load_convolutions * convolutions +
+                                         others + Of(LargestWeights(model)));
+  const double run = law.run_fixed +
+                     law.run_per_kernel * static_cast<double>(model.kernels.size()) +
+                     law.run_convolutions * convolutions + others +
                      law.run_activations * Of(model.memory.peak_activations) +
-                     law.run_workspace * Of(model.memory.largest_workspace) +
-                     law.run_io * (Of(model.memory.input) + Of(model.memory.output));
-  return {Round(load * law.margin), Round(run * law.margin)};
+                     Of(model.memory.input) + Of(model.memory.output);
+  return {Round(Of(law.base) + load), Round(Of(law.base) + run)};
 }
 
 MemoryPeaks GpuMemory(const model::ModelKernels& model, const cluster::DeviceType& type) {
@@ -53,23 +59,20 @@ MemoryPeaks GpuMemory(const model::ModelKernels& model, const cluster::DeviceTyp
 
 Result<CpuMemoryLaw> LoadCpuMemoryLaw(const std::filesystem::path& path) {
   HASE_ASSIGN_OR_RETURN(const Yaml yaml, Yaml::Load(path.string()));
-  HASE_RETURN_IF_ERROR(yaml.CheckKeys({"base_bytes", "per_kernel_bytes", "load_weights",
-                                       "load_packed", "run_weights", "run_packed",
-                                       "run_activations", "run_workspace", "run_io", "margin"}));
+  HASE_RETURN_IF_ERROR(
+      yaml.CheckKeys({"base_bytes", "load_fixed", "load_convolutions", "load_margin", "run_fixed",
+                      "run_per_kernel", "run_convolutions", "run_activations"}));
   CpuMemoryLaw law;
   HASE_ASSIGN_OR_RETURN(const int64_t base, yaml.Integer("base_bytes"));
-  HASE_ASSIGN_OR_RETURN(const int64_t per_kernel, yaml.Integer("per_kernel_bytes"));
   law.base = Bytes(base);
-  law.per_kernel = Bytes(per_kernel);
   const std::pair<const char*, double CpuMemoryLaw::*> fields[] = {
-      {"load_weights", &CpuMemoryLaw::load_weights},
-      {"load_packed", &CpuMemoryLaw::load_packed},
-      {"run_weights", &CpuMemoryLaw::run_weights},
-      {"run_packed", &CpuMemoryLaw::run_packed},
-      {"run_activations", &CpuMemoryLaw::run_activations},
-      {"run_workspace", &CpuMemoryLaw::run_workspace},
-      {"run_io", &CpuMemoryLaw::run_io},
-      {"margin", &CpuMemoryLaw::margin}};
+      {"load_fixed", &CpuMemoryLaw::load_fixed},
+      {"load_convolutions", &CpuMemoryLaw::load_convolutions},
+      {"load_margin", &CpuMemoryLaw::load_margin},
+      {"run_fixed", &CpuMemoryLaw::run_fixed},
+      {"run_per_kernel", &CpuMemoryLaw::run_per_kernel},
+      {"run_convolutions", &CpuMemoryLaw::run_convolutions},
+      {"run_activations", &CpuMemoryLaw::run_activations}};
   for (const auto& [key, field] : fields) {
     HASE_ASSIGN_OR_RETURN(law.*field, yaml.Number(key));
     if (law.*field < 0) {

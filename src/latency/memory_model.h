@@ -1,12 +1,14 @@
 // MemoryModel: the two peaks of a model's process, at load and in the run, from the model's memory
 // terms. Coefficients are fitted to measured peaks (data/memory_ort_cpu.yaml says how, and with
 // what result) and mean something:
-//   load = base + per_node · nodes + max over the moments of loading:
-//            file     file_copies · weights              the parsed file beside the initialisers
-//            packing  (weights + packed weights)         blocked and packed copies
-//   run  = base + per_node · nodes + resident · weights + packed + arena · activations + input,
-//   output
-// GPUs: context + weights + activations + workspace, rounded as the arena grows; not measured here.
+//   load = base + margin · (fixed + c · convolution weights + other weights + the largest weight)
+//          c: the file's copy, the blocked copy ONNX Runtime makes of it, and what the arena keeps;
+//          the largest weight is there twice while it is packed
+//   run  = base + fixed + per_kernel · kernels + c' · convolution weights + other weights
+//          + a · activations + input + output
+//          a: the first run's arena stays beside the block planned for later runs, and the arena
+//          grows by powers of two
+// GPUs: context + weights + activations + workspace, as the arena grows; not measured here.
 #pragma once
 
 #include <filesystem>
@@ -22,20 +24,15 @@ struct MemoryPeaks {
 };
 
 struct CpuMemoryLaw {
-  Bytes base = MiB(32);  // the process with ONNX Runtime loaded and nothing else
-  Bytes per_kernel = Bytes(40 << 10);
-  double load_weights = 2.0;  // copies of all weights at once while loading
-  double load_packed = 0.3;   // of those that convolutions read, on top
-  double run_weights = 1.2;   // resident after loading
-  double run_packed = 0.8;
-  double run_activations = 1.1;
-  double run_workspace = 0.0;
-  double run_io = 1.0;
-  double margin = 1.03;  // so that few cases are under-predicted
+  Bytes base = Bytes(30'000'000);  // a worker with ONNX Runtime loaded and no model
+  double load_fixed = 18.8e6, load_convolutions = 2.53, load_margin = 1.10;
+  double run_fixed = 16.5e6, run_per_kernel = 18771, run_convolutions = 2.635;
+  double run_activations = 3.675;
 };
 
 // Bytes of weights that convolutions read; blocked copies are made of them.
 Bytes ConvolutionWeights(const model::ModelKernels& model);
+Bytes LargestWeights(const model::ModelKernels& model);  // of one kernel
 
 MemoryPeaks CpuMemory(const model::ModelKernels& model, const CpuMemoryLaw& law);
 MemoryPeaks GpuMemory(const model::ModelKernels& model, const cluster::DeviceType& type);

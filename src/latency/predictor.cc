@@ -34,7 +34,7 @@ constexpr double kExtrapolatedSigma = 0.25;
 
 // Cold start on a CPU where nothing was measured: process and session, then per node and per byte
 // of weights (read, parsed, packed). Measured on one core of a Xeon (docs/predictor-cpu.md).
-constexpr double kLoadBase = 0.06, kLoadPerKernel = 3e-4, kLoadPerByte = 7e-9;
+constexpr double kLoadBase = 0.06, kLoadPerKernel = 3e-4, kLoadPerByte = 3.5e-9;
 constexpr double kGpuContext = 2.5;  // CUDA context, cuDNN and cuBLAS
 constexpr double kLoadSigma = 0.35, kMeasuredLoadSigma = 0.15;
 

@@ -39,6 +39,8 @@ constexpr Command kCommands[] = {
     {"bench", "Measure this machine's devices by micro-benchmarks", "  hase bench", SetUpBench},
     {"profile", "Measure models on this machine's devices, whole and kernel by kernel",
      "  hase profile --models resnet50,mobilenet_v2 --batches 1,4", SetUpProfile},
+    {"calibrate", "Measure a sweep of kernel geometries, for models never profiled",
+     "  hase calibrate --device cpu-1c-q1", SetUpCalibrate},
     {"predict", "How long a model takes on a device, with its interval, memory and kernels",
      "  hase predict resnet50 --device T4 --batch 8 --explain\n"
      "  hase predict vgg16 --device cpu-1c-q1 --load sm=1,residents=resnet18:1:0.5",

@@ -18,6 +18,7 @@ Action SetUpDoctor(CLI::App& command);
 Action SetUpProfile(CLI::App& command);
 Action SetUpEvaluate(CLI::App& command);
 Action SetUpTrain(CLI::App& command);
+Action SetUpCalibrate(CLI::App& command);
 Action SetUpPredict(CLI::App& command);
 Action SetUpWorker(CLI::App& command);
 Action SetUpZoo(CLI::App& command);

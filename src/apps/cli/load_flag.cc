@@ -16,6 +16,18 @@ Result<double> Fraction(std::string_view text, std::string_view what, double mos
   return value;
 }
 
+std::vector<std::string> Split(std::string_view text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 Result<ResidentWish> ParseResident(std::string_view text) {
   // From the right, as a path may hold a colon.
   const size_t last = text.rfind(':');
@@ -41,10 +53,9 @@ Result<ResidentWish> ParseResident(std::string_view text) {
 
 Result<LoadWish> ParseLoad(std::string_view text) {
   LoadWish load;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    const std::string_view part = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
+  if (text.empty()) return load;
+  for (const std::string& whole : Split(text, ',')) {
+    const std::string_view part = whole;
     const size_t equals = part.find('=');
     const std::string_view key = part.substr(0, equals);
     const std::string_view value =
@@ -57,11 +68,9 @@ Result<LoadWish> ParseLoad(std::string_view text) {
     } else if (key == "pcie") {
       HASE_ASSIGN_OR_RETURN(load.foreign.pcie, Fraction(value, "pcie", 1));
     } else if (key == "residents") {
-      for (std::string_view rest = value; !rest.empty();) {
-        const size_t plus = std::min(rest.find('+'), rest.size());
-        HASE_ASSIGN_OR_RETURN(auto resident, ParseResident(rest.substr(0, plus)));
+      for (const std::string& wish : Split(value, '+')) {
+        HASE_ASSIGN_OR_RETURN(auto resident, ParseResident(wish));
         load.residents.push_back(std::move(resident));
-        rest.remove_prefix(std::min(plus + 1, rest.size()));
       }
     } else {
       return Usage(

@@ -11,6 +11,7 @@
 #include "apps/cli/machine.h"
 #include "apps/predicting.h"
 #include "base/paths.h"
+#include "cluster/micro_benchmarks.h"
 
 namespace hase::cli {
 namespace {

@@ -1,0 +1,20 @@
+// The calibration sweep: kernels of many geometries, independent of any model, laid side by side in
+// synthetic ONNX graphs. Profiled like a model, they fill the space between the kernels of the
+// models a user happens to have profiled, which is what predicting a model of a new family needs.
+//
+// Each branch starts at an input of its own, so its activations are as warm and its weights as cold
+// as in a real model. Geometries are drawn log-uniformly from what published CNNs use (windows 1,
+// 3, 5, 7; depthwise and dense; 7 to 320 pixels; 8 to 2048 channels), at most 0.6 GFLOP each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace hase::apps {
+
+// The file's bytes. The same seed gives the same graph.
+Result<std::string> CalibrationGraph(uint64_t seed, int branches);
+
+}  // namespace hase::apps
