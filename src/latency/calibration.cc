@@ -11,6 +11,7 @@ constexpr double kRobustScale = 0.1;
 constexpr double kExpertGain = 3.0;    // experts deviate little: weigh them up against the ridge
 constexpr double kClassShrinkage = 8;  // points an op class needs to be half trusted
 constexpr int kRounds = 8;
+constexpr double kLeastResidual = 0.08;
 
 // Solves a symmetric positive definite system by Cholesky's decomposition; b becomes the solution.
 void Solve(std::vector<std::vector<double>>& a, std::vector<double>& b) {
@@ -126,7 +127,9 @@ Correction Correction::Fit(std::span<const CalibrationPoint> points) {
         by_class.size() > 1 ? Median(values) * n / (n + kClassShrinkage) : 0;
     for (const double v : values) squares += std::pow(v - c.class_offset_[op_class], 2);
   }
-  c.residual_ = std::sqrt(squares / count);
+  // Few points flatter themselves: about six freedoms are spent, and no card is known better than
+  // kLeastResidual.
+  c.residual_ = std::max(kLeastResidual, std::sqrt(squares / count * (count + 6) / count));
   return c;
 }
 

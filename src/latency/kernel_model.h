@@ -7,9 +7,10 @@
 // and the timing convention. The answer is never below flops / (peak * gain), and it carries a
 // log-scale error in two parts: one shared by all kernels of a (device, model), one of its own.
 //
-// Timing conventions differ by who measured; each has trees of its own. `Auto` takes the one that
-// fits the runtime and has training rows for the kernel's (op class, precision); if none has, the
-// nearest is used and the answer is marked extrapolated and widened.
+// The answer is the kernel's time in a stream of kernels: what event pairs around isolated calls
+// add is taken off. Timing conventions differ by who measured; each has trees of its own. `Auto`
+// takes the one that fits the runtime and has training rows for the kernel's (op class, precision);
+// if none has, the nearest is used and the answer is marked extrapolated and widened.
 #pragma once
 
 #include <filesystem>

@@ -69,7 +69,10 @@ double NumberOf(const CsvTable& table, size_t i, std::string_view column) {
 }
 
 bool TakePaddle(const CsvTable& t, size_t i, ModelRow& row) {
-  if (!t.Text(i, "doc_generation").starts_with("zh_CN") || t.Text(i, "crop") != "224") return false;
+  // No crop written means 224.
+  const auto crop = t.Text(i, "crop");
+  if (!t.Text(i, "doc_generation").starts_with("zh_CN")) return false;
+  if (!crop.empty() && crop != "224") return false;
   row.device = "V100-SXM2-32GB";
   row.runtime = Runtime::kTensorRt;
   row.batch = static_cast<int64_t>(NumberOf(t, i, "batch"));
