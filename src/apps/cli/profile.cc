@@ -85,6 +85,14 @@ Result<int> Run(Flags& flags) {
     HASE_ASSIGN_OR_RETURN(rows, RunProfiles(machine, store, library, flags.plan,
                                             [&](const std::string& line) { progress.Show(line); }));
   }
+  for (const auto& row : rows) {
+    if (row.unmatched <= execution::kMostUnmatched) continue;
+    fmt::print(
+        stderr,
+        "hase profile: {} batch {}: {:.0f} % of the time is in nodes its kernel list does not "
+        "have; only the whole-model time was kept\n",
+        row.model, row.batch, 100 * row.unmatched);
+  }
   if (flags.json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& row : rows) list.push_back(ToJson(row));

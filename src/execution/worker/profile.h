@@ -27,9 +27,13 @@ struct ProfileRequest {
   std::filesystem::path scratch;  // for ONNX Runtime's profile, deleted once read
 };
 
+// Above this part of unmatched time no kernel samples are made: the kernel list is of another graph
+// than the one that ran.
+constexpr double kMostUnmatched = 0.1;
+
 struct ProfileResult {
   latency::Sample whole;
-  std::vector<latency::Sample> kernels;  // empty without kernel_times
+  std::vector<latency::Sample> kernels;  // empty without kernel_times, or if too much is unmatched
   double factor = 0;                     // whole-model time over the sum of profiled node times
   double unmatched = 0;  // part of the profiled time in nodes the kernel list does not have
   int missing = 0;       // kernels of the list that the profile does not have

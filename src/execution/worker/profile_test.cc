@@ -116,6 +116,23 @@ TEST(ProfileModel, KernelsCarryTheirGeometryAndSumToTheModel) {
   EXPECT_GT(result->whole.load_time, Nanos(0));
 }
 
+TEST(ProfileModel, GivesNoKernelsWhereTheListIsOfAnotherGraph) {
+  const Partition partition = OneCore();
+  model::ModelKernels kernels;
+  kernels.kernels = {Named("not in this model")};
+  ProfileRequest request;
+  request.onnx = "tests/models/steady.onnx";
+  request.kernels = &kernels;
+  request.measure.min_time = FromMillis(5);
+  request.scratch = testing::TempDir();
+  const auto result = ProfileModel(partition, request);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->kernels.empty());
+  EXPECT_DOUBLE_EQ(result->unmatched, 1);
+  EXPECT_EQ(result->missing, 1);
+  EXPECT_GT(result->whole.latency_us, 0);
+}
+
 TEST(BenchGraph, LoadsAndRunsInOnnxRuntime) {
   for (const auto& bench : cluster::MicroBenchmarkList(cluster::DeviceKind::kCpu)) {
     SCOPED_TRACE(bench.name);
