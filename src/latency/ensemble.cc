@@ -37,6 +37,11 @@ void Ensemble::PredictUnseen(std::span<const float> rows, std::span<float> out,
   const size_t count = out.size(), w = width(), shape = ShapeFeatureCount(family);
   const size_t known = devices.size();
   if (experts != nullptr) experts->assign(count * known, 0);
+  // One known card: no split can look at its identity, and it would say the same again.
+  if (known == 1) {
+    if (experts != nullptr) std::ranges::copy(out, experts->begin());
+    return;
+  }
   std::vector<double> sum(count, 0);
   std::vector<float> other(count), changed(rows.begin(), rows.end());
   int used = 0;
