@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
 #include <set>
 
 namespace hase::live {
@@ -31,7 +30,9 @@ TEST(DemoJobs, KeepWhatTheDemoPromises) {
       const PairTime time = Time(*pair);
       EXPECT_GE(static_cast<double>(job.inputs / job.batch) * time.batch_s, 5 * time.load_s);
       EXPECT_EQ(job.inputs % job.batch, 0);
-      if (i > 0) EXPECT_GE(job.arrival, jobs[i - 1].arrival);
+      if (i > 0) {
+        EXPECT_GE(job.arrival, jobs[i - 1].arrival);
+      }
     }
     EXPECT_GE(unprofiled * 3, static_cast<int>(jobs.size()));
     EXPECT_LT(unprofiled * 2, static_cast<int>(jobs.size()));
