@@ -56,6 +56,7 @@ struct SeedResult {
   std::vector<workload::Job> jobs;
   std::vector<Act> acts;  // round-robin, hase
   double bound_s = 0, measured_part = 0, least_over_load = 0;
+  std::optional<double> stolen;                      // the worse of both acts
   std::vector<measurement::PredictionPoint> points;  // of both acts
   std::vector<execution::JobInput> inputs;
   std::string report;
@@ -197,6 +198,10 @@ measurement::Report MakeReport(const Stage& stage, const SeedResult& seed) {
                   seed.measured_part * 100),
       fmt::format("HASE itself took {:.2f} s of processor time under its own policy.",
                   seed.acts.back().result.engine_processor_s)};
+  if (seed.stolen && *seed.stolen > 0.03)
+    report.notes.push_back(fmt::format(
+        "Other programs took {:.0f} % of the first core while jobs ran: the figures are disturbed.",
+        *seed.stolen * 100));
   return report;
 }
 
@@ -236,6 +241,7 @@ Result<SeedResult> RunSeed(const Flags& flags, const Stage& stage, uint64_t seed
   for (const char* policy : {"round-robin", "hase"}) {
     HASE_ASSIGN_OR_RETURN(Act act, Perform(stage, models, *estimator, result, policy));
     truth.Add(act.result.records);
+    result.stolen = std::max(result.stolen, live::StolenTime(stage.cluster, act.result.records));
     const auto points = measurement::PredictionPoints(act.result.outcome);
     result.points.insert(result.points.end(), points.begin(), points.end());
     result.acts.push_back(std::move(act));
@@ -266,6 +272,7 @@ json SeedJson(const SeedResult& seed, bool quick) {
               {"reduction", 1 - seed.makespan(1) / seed.makespan(0)},
               {"closed_gap", seed.gap()},
               {"engine_processor_s", seed.acts[1].result.engine_processor_s},
+              {"stolen_time", seed.stolen ? json(*seed.stolen) : json(nullptr)},
               {"report", seed.report}};
   live::PutErrors(live::ErrorsOf(seed.points, seed.inputs, profiled), out);
   return out;
@@ -335,6 +342,11 @@ void PrintBars(const json& all) {
                  seed["seed"].get<uint64_t>(), seed["round_robin_makespan_s"].get<double>(),
                  seed["hase_makespan_s"].get<double>(), seed["lower_bound_s"].get<double>(),
                  seed["closed_gap"].get<double>() * 100);
+    if (!seed["stolen_time"].is_null() && seed["stolen_time"].get<double>() > 0.03)
+      fmt::print(
+          "\n  Other programs took {:.0f} % of the first core meanwhile: these figures are "
+          "disturbed.",
+          seed["stolen_time"].get<double>() * 100);
     fmt::print("\n  Report: {}\n", seed["report"].get<std::string>());
   }
 }

@@ -32,7 +32,7 @@ using TimeOf = std::function<PairTime(const Pair& pair)>;
 
 struct DemoSize {
   int jobs = 28;
-  double shortest_s = 2.2, longest_s = 7;  // of computing on the fastest device
+  double shortest_s = 1.6, longest_s = 5;  // of computing on the fastest device
   double arrivals_s = 18;                  // over which the jobs come
   double least_over_load = 6;              // computing is at least this many times loading
 };

@@ -118,4 +118,21 @@ double TrueTimes::MeasuredPart(std::span<const execution::JobInput> jobs) const 
   return all > 0 ? static_cast<double>(measured) / all : 0;
 }
 
+std::optional<double> StolenTime(const cluster::Cluster& cluster,
+                                 std::span<const execution::LocalRecord> records) {
+  Nanos busy, processor;
+  for (const auto& record : records) {
+    const auto& device = cluster.devices[record.device.index()];
+    const auto& type = cluster.types[device.type.index()];
+    const bool whole_core = device.cpu_cores.size() == 1 && type.quota == kWholeDevice;
+    if (!whole_core || record.share != kWholeDevice) continue;
+    for (const auto& chunk : record.chunks) {
+      busy += chunk.busy;
+      processor += chunk.processor;
+    }
+  }
+  if (busy <= kNoTime) return std::nullopt;
+  return std::max(0.0, 1 - Ratio(processor, busy));
+}
+
 }  // namespace hase::live

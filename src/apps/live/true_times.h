@@ -53,4 +53,9 @@ class TrueTimes {
   std::map<Key, Entry> entries_;
 };
 
+// Part of the time of single whole cores that other programs took while jobs ran there: wall time
+// of batches without processor time. nullopt where no such core ran anything.
+std::optional<double> StolenTime(const cluster::Cluster& cluster,
+                                 std::span<const execution::LocalRecord> records);
+
 }  // namespace hase::live
