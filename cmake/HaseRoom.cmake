@@ -15,6 +15,7 @@ target_compile_options(hase_warnings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<BOOL:${HASE_WERROR}>:-Werror>)
 if(HASE_SANITIZE)
+  add_compile_definitions(HASE_SANITIZED)
   add_compile_options(-fsanitize=${HASE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=${HASE_SANITIZE})
