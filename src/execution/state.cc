@@ -39,7 +39,7 @@ std::string Gib(Bytes b) {
 
 State::State(const EngineOptions& options, const cluster::Cluster& cluster,
              const latency::Estimator& estimator, std::vector<JobInput> jobs)
-    : options_(options), cluster_(cluster), estimator_(estimator) {
+    : cluster_(cluster), estimator_(estimator) {
   std::unordered_map<std::string, OwnerId> owners;
   jobs_.reserve(jobs.size());
   for (auto& input : jobs) {

@@ -86,7 +86,6 @@ class State {
   void NoteChange(DeviceId id);
   void TakeHost(const JobState& job, std::span<const placement::Slot> slots, int sign);
 
-  const EngineOptions& options_;
   const cluster::Cluster& cluster_;
   const latency::Estimator& estimator_;
   std::vector<JobState> jobs_;

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kSeconds = 120;
-constexpr rlim_t kAddressSpace = rlim_t{24} << 30;
+[[maybe_unused]] constexpr rlim_t kAddressSpace = rlim_t{24} << 30;
 constexpr char kDone = 'k';
 
 bool WriteAll(int fd, std::string_view text) {

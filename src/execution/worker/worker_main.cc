@@ -61,7 +61,7 @@ void Sleep(Nanos time) {
 // the limit beyond what is mapped now (and some for stacks and arenas that are only
 // reserved). Sanitizers and CUDA map terabytes they never
 // touch, so they go without.
-void LimitMemory(const LoadRequest& load) {
+void LimitMemory([[maybe_unused]] const LoadRequest& load) {
 #ifndef HASE_SANITIZED
   if (load.provider != ort::Provider::kCpu) return;
   const int64_t machine = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);

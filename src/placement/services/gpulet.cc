@@ -32,7 +32,7 @@ struct Gpulet {
 
 class Partitioning {
  public:
-  explicit Partitioning(const RivalProblem& problem) : problem_(problem), table_(problem.table()) {
+  explicit Partitioning(const RivalProblem& problem) : table_(problem.table()) {
     for (const size_t d : problem.DevicesBySpeed()) gpulets_.push_back({d, 1000, {}});
   }
 
@@ -201,7 +201,6 @@ class Partitioning {
     return 0;
   }
 
-  const RivalProblem& problem_;
   const CapacityTable& table_;
   std::vector<Gpulet> gpulets_;
 };
