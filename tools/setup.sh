@@ -45,7 +45,8 @@ check() { # file sha256
 if [ ! -e "third_party/echarts/.$ECHARTS_VERSION" ]; then
   echo "setup: Apache ECharts $ECHARTS_VERSION"
   fetched=$(mktemp -d)
-  (cd "$fetched" && npm pack --silent "echarts@$ECHARTS_VERSION" >/dev/null)
+  (cd "$fetched" && npm pack --loglevel=error "echarts@$ECHARTS_VERSION" >/dev/null) ||
+    { echo "setup.sh: npm could not fetch echarts@$ECHARTS_VERSION (see above)" >&2; exit 1; }
   check "$fetched/echarts-$ECHARTS_VERSION.tgz" "$ECHARTS_SHA256"
   rm -rf third_party/echarts
   mkdir -p third_party/echarts
