@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "execution/state.h"
@@ -37,6 +38,7 @@ class Engine::Core {
         speed_variance_(cluster.devices.size(),
                         options.speed_prior_sigma * options.speed_prior_sigma) {
     for (uint32_t j = 0; j < state_.job_count(); ++j) {
+      if (state_.job(JobId(j)).end_unsaid) end_unsaid_.push_back(JobId(j));
       if (!state_.job(JobId(j)).open()) continue;
       arrivals_.push_back(JobId(j));
       ++open_jobs_;
@@ -95,6 +97,7 @@ class Engine::Core {
   State state_;
   std::vector<JobId> arrivals_;  // by time
   size_t next_arrival_ = 0;
+  std::vector<JobId> end_unsaid_;  // killed between their last chunk's entry and their end's
   size_t open_jobs_ = 0;
   size_t active_runs_ = 0;
   std::set<std::pair<Nanos, JobId>> reserved_;  // who holds a reservation, by arrival
@@ -110,6 +113,10 @@ class Engine::Core {
 // ---- taking events in --------------------------------------------------------------------------
 
 Result<bool> Engine::Core::Step() {
+  for (const JobId id : std::exchange(end_unsaid_, {})) {
+    now_ = std::max(now_, clock_.Now());
+    HASE_RETURN_IF_ERROR(Log("finished", now_, state_.job(id).spec.job_id, ""));
+  }
   if (open_jobs_ == 0 && active_runs_ == 0) return false;
   std::optional<Nanos> until = wake_at_;
   if (next_arrival_ < arrivals_.size()) {

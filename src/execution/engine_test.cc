@@ -308,6 +308,28 @@ TEST(Engine, ResumesFromItsJournalWithoutDoingWorkTwice) {
   EXPECT_EQ(out->runs[0].inputs, 2);
 }
 
+// Killed between the entry of the last chunk and that of the end: the work is not done again, and
+// the journal says once that the job ended.
+TEST(Engine, ResumeSaysWhatEndedUnsaid) {
+  Bench bench(1);
+  bench.Add(0, 4);
+  bench.Add(0, 4);
+  bench.jobs[0].inputs_done = 4;
+  ManualClock clock;
+  Simulation simulation(bench.world, bench.cluster, clock);
+  MemoryJournal journal;
+  FifoPolicy fifo;
+  Engine engine({}, clock, simulation, simulation, fifo, bench.estimator, bench.cluster, bench.jobs,
+                journal);
+  auto out = engine.Run();
+  ASSERT_TRUE(out);
+  ASSERT_EQ(out->runs.size(), 1u);
+  EXPECT_EQ(out->runs[0].job, JobId(1));
+  const auto progress = ProgressOf(journal.entries());
+  EXPECT_TRUE(progress.at("j0").over);
+  EXPECT_TRUE(progress.at("j1").over);
+}
+
 TEST(Engine, SameRunSameBytes) {
   std::string first;
   for (int i = 0; i < 2; ++i) {

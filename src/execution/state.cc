@@ -64,6 +64,7 @@ State::State(const EngineOptions& options, const cluster::Cluster& cluster,
     if (input.over || state.inputs_left == 0) {
       state.outcome.ending = Ending::kFinished;
       state.outcome.finished_before = true;
+      state.end_unsaid = !input.over;
     }
     jobs_.push_back(std::move(state));
   }
@@ -322,7 +323,7 @@ RunId State::Place(const placement::Start& start, Nanos now) {
     resident.mode = slot.mode;
     resident.memory = memory;
     resident.started = now;
-    device.residents.push_back(std::move(resident));
+    device.residents.push_back(resident);
     device_runs_[slot.device.index()].push_back(id);
   }
   TakeHost(job, start.slots, 1);

@@ -24,6 +24,7 @@ struct JobState {
   std::vector<DeviceTypeId> types;  // admissible; empty = any, unless `no_type`
   bool no_type = false;             // names types that the cluster does not have
   bool arrived = false;
+  bool end_unsaid = false;  // all inputs were done when the run before this one was killed
   int64_t inputs_done = 0, inputs_left = 0;  // left = neither done nor handed out
   int running = 0;
   int failures = 0;

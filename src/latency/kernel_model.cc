@@ -16,7 +16,6 @@ namespace hase::latency {
 namespace {
 
 using model::Kernel;
-using model::OpClass;
 using model::Precision;
 using model::Runtime;
 

@@ -8,7 +8,8 @@ constexpr Command kCommands[] = {
     {"zoo", "Models that HASE builds itself: list them, write them as ONNX",
      "  hase zoo list\n  hase zoo export resnet50 -o resnet50.onnx", SetUpZoo},
     {"inspect", "What a model computes, kernel by kernel, as its runtime will run it",
-     "  hase inspect resnet50 --batch 8\n  hase inspect my.onnx --batch 1 --dim sequence=128 --json",
+     "  hase inspect resnet50 --batch 8\n  hase inspect my.onnx --batch 1 --dim sequence=128 "
+     "--json",
      SetUpInspect},
     {"train", "Train the latency predictor from measured data sets",
      "  hase train --data ../shared/data --out data/predictor.bin", SetUpTrain},

@@ -1,5 +1,7 @@
 // hase evaluate: how wrong the predictor is on rows it was not trained on.
+#include <fmt/format.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <map>

@@ -3,6 +3,7 @@
 // passed in.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ int main(int argc, char** argv) {
     if (row.help.empty()) command->group("");  // not for people: hidden
     if (!row.examples.empty()) command->footer("Examples:\n" + std::string(row.examples));
     actions.emplace_back(command, row.setup(*command));
+  }
+  if (argc > 1 && argv[1][0] != '-' &&
+      std::ranges::none_of(cli::Commands(), [&](const auto& row) { return row.name == argv[1]; })) {
+    fmt::print(stderr, "hase: unknown command '{}'; see hase --help\n", argv[1]);
+    return 2;
   }
   try {
     app.parse(argc, argv);

@@ -3,6 +3,7 @@
 // The accepted jobs and every step are in STATE/hase.db before they happen; --resume goes on with
 // a queue whose run was killed, from each job's last finished chunk.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,5 @@
 // hase train: measured data sets -> predictor.bin and the digests of the rows it was trained on.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>

@@ -81,9 +81,10 @@ float FloatOf(const onnx::NodeProto& node, std::string_view name, float fallback
                                                                                   : fallback;
 }
 
-std::string TextOf(const onnx::NodeProto& node, std::string_view name, std::string fallback) {
+std::string TextOf(const onnx::NodeProto& node, std::string_view name,
+                   const std::string& fallback) {
   const auto* attribute = Find(node, name);
-  return attribute != nullptr ? attribute->s() : std::move(fallback);
+  return attribute != nullptr ? attribute->s() : fallback;
 }
 
 // Whether ONNX Runtime's blocked layout has a kernel for this resize.

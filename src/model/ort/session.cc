@@ -25,6 +25,9 @@ Ort::Env& Environment() {
 // An ONNX Runtime message on one line, without its source positions.
 std::string Tidy(std::string_view message) {
   std::string line;
+  // Its messages may open with the place in its own sources.
+  if (message.starts_with("/onnxruntime_src/") && message.contains(' '))
+    message.remove_prefix(message.find(' ') + 1);
   for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
   while (!line.empty() && line.back() == ' ') line.pop_back();
   if (line.size() > 400) line = line.substr(0, 400) + "…";

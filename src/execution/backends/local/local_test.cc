@@ -40,7 +40,7 @@ class Local : public testing::Test {
   }
 
   static Launch Make(uint32_t run, uint32_t model, int64_t inputs, int64_t chunk,
-                     std::vector<uint32_t> devices = {0}) {
+                     const std::vector<uint32_t>& devices = {0}) {
     Launch launch;
     launch.run = RunId(run);
     launch.job = JobId(run);
