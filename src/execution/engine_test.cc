@@ -9,7 +9,6 @@ namespace hase::execution {
 namespace {
 
 using cluster::ShareMode;
-using placement::Plan;
 using placement::Slot;
 using testing::Bench;
 using testing::FifoPolicy;
