@@ -57,7 +57,7 @@ fuzz() {
   done < <(find build/dev -type f -name '*_fuzz' -perm -u+x | sort)
   [ "$found" -gt 0 ] || { echo "no fuzz target was built" >&2; return 1; }
   if [ -f tools/fuzz_models.py ]; then
-    python3 tools/fuzz_models.py --hase build/release/hase --seconds "$seconds"
+    python3 tools/fuzz_models.py build/release/hase --seconds "$seconds"
   fi
 }
 

@@ -308,6 +308,8 @@ Result<Graph> ReadKernelsJson(std::string_view text, const std::string& name) {
     document = json::parse(text);
   } catch (const json::parse_error& e) {
     return Invalid(fmt::format("{}:{}: not valid JSON", name, Position(text, e.byte)));
+  } catch (const json::exception&) {
+    return Invalid(fmt::format("{}: a number is too large", name));
   }
   Graph graph;
   const Place root(document, name + ": ");

@@ -49,7 +49,10 @@ int main(int argc, char** argv) {
       return 1;
     }
     if (status) return *status;
-    fmt::print(stderr, "hase {}: {}\n", command->get_name(), status.error().message);
+    // One line, whatever names a broken file holds.
+    std::string message = status.error().message;
+    std::ranges::replace_if(message, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    fmt::print(stderr, "hase {}: {}\n", command->get_name(), message);
     return ExitStatus(status.error().kind);
   }
   return 2;
