@@ -215,7 +215,7 @@ void PrintTable(const json& all) {
                  failure["why"].get<std::string>());
   }
   if (!all["lower_bound_s"].is_null())
-    fmt::print("No schedule could have ended before {:.2f} s.\n",
+    fmt::print("Lower bound from measured solo times: {:.2f} s.\n",
                all["lower_bound_s"].get<double>());
 }
 

@@ -1,5 +1,5 @@
 // What was true of a live run, from its measurements: the time of a batch and of loading, per
-// (model, batch, device type), and from them the makespan that no schedule could have beaten.
+// (model, batch, device type), and from them a lower bound of the makespan.
 //
 // A pair that was measured alone (profile) and in the run counts with the least of its medians:
 // neighbours on the machine only ever slow a run down, and a bound must not be too high. A pair
