@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "latency/solve.h"
+
 namespace hase::latency {
 namespace {
 
@@ -12,26 +14,6 @@ constexpr double kExpertGain = 3.0;    // experts deviate little: weigh them up 
 constexpr double kClassShrinkage = 8;  // points an op class needs to be half trusted
 constexpr int kRounds = 8;
 constexpr double kLeastResidual = 0.08;
-
-// Solves a symmetric positive definite system by Cholesky's decomposition; b becomes the solution.
-void Solve(std::vector<std::vector<double>>& a, std::vector<double>& b) {
-  const size_t n = b.size();
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j <= i; ++j) {
-      double sum = a[i][j];
-      for (size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
-      a[i][j] = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / a[j][j];
-    }
-  }
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t k = 0; k < i; ++k) b[i] -= a[i][k] * b[k];
-    b[i] /= a[i][i];
-  }
-  for (size_t i = n; i-- > 0;) {
-    for (size_t k = i + 1; k < n; ++k) b[i] -= a[k][i] * b[k];
-    b[i] /= a[i][i];
-  }
-}
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
@@ -103,7 +85,7 @@ Correction Correction::Fit(std::span<const CalibrationPoint> points) {
         for (size_t j = 0; j <= i; ++j) a[i][j] += trust[r] * z[r][i] * z[r][j];
       }
     }
-    Solve(a, b);
+    SolvePositive(a, b);
     c.weights_ = b;
     double sum = 0, total = 0;
     for (size_t r = 0; r < z.size(); ++r) {

@@ -48,6 +48,8 @@ struct KernelTarget {
   const cluster::MicroBenchmarks* bench = nullptr;
   model::Runtime runtime = model::Runtime::kOrtCuda;
   std::optional<Convention> convention = std::nullopt;  // nullopt: Auto
+  // The runtime's libraries are of 2016 or so: they lack the better kernels for 3×3 convolutions.
+  bool old_libraries = false;
   // The device's own correction (calibration.h); null: none.
   const KernelCalibration* calibration = nullptr;
 };
@@ -104,6 +106,8 @@ struct Roofline {
   double compute_us = 0, memory_us = 0, launch_us = 0;
   double total_us() const { return (compute_us > memory_us ? compute_us : memory_us) + launch_us; }
 };
+// The peak that a kernel of this precision meets, TFLOP/s.
+double PeakTflops(const cluster::DeviceSpec& spec, model::Precision precision);
 // peak: of the kernel's precision; a precision without a peak of its own falls back to the next
 // wider one the device has.
 Roofline ComputeRoofline(const model::Kernel& kernel, const cluster::DeviceSpec& spec,

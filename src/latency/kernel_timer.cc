@@ -126,12 +126,16 @@ KernelTimes TimeOnCpu(const model::ModelKernels& model, const CpuKernelModel& cp
 }
 
 KernelTimes TimeOnGpu(const model::ModelKernels& model, const KernelModel& trees,
-                      const cluster::DeviceType& type) {
+                      const cluster::DeviceType& type, bool old_libraries) {
   KernelTimes out;
   Totals totals(&out);
   const Distinct distinct = FindDistinct(model);
   std::vector<KernelOutput> outputs(distinct.kernels.size());
-  trees.PredictMany(distinct.kernels, {&type.spec, &type.bench, type.runtime, std::nullopt},
+  trees.PredictMany(distinct.kernels,
+                    {.spec = &type.spec,
+                     .bench = &type.bench,
+                     .runtime = type.runtime,
+                     .old_libraries = old_libraries},
                     outputs);
   double extrapolated_us = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -31,7 +31,7 @@ struct KernelTimes {
 KernelTimes TimeOnCpu(const model::ModelKernels& model, const CpuKernelModel& kernels,
                       const cluster::DeviceType& type, std::span<const std::string> without = {});
 KernelTimes TimeOnGpu(const model::ModelKernels& model, const KernelModel& kernels,
-                      const cluster::DeviceType& type);
+                      const cluster::DeviceType& type, bool old_libraries = false);
 
 // Thread blocks that a kernel can spread over processors, for what it can fill: 128 × 64 output
 // tiles of GEMM-like kernels, 1024 elements otherwise.

@@ -1,7 +1,9 @@
-// predictor.bin: magic line, length of the header, a JSON header, .xz blocks of trees.
+// predictor.bin: magic line, length of the header, a JSON header, .xz blocks of trees,
+// which are unpacked only when a kernel asks for them.
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -13,6 +15,18 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kMagic = "HASE-PREDICTOR 1\n";
+
+// Of all blocks: they are unpacked late, when a message could no longer be returned. FNV-1a over
+// words of eight bytes, little-endian, the last one padded with zeros.
+uint64_t Checksum(std::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (size_t at = 0; at < bytes.size(); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min<size_t>(8, bytes.size() - at));
+    hash = (hash ^ word) * 0x100000001b3;
+  }
+  return hash;
+}
 
 Json ToJson(const std::map<std::string, Quantiles>& map) {
   Json out = Json::object();
@@ -28,6 +42,37 @@ std::map<std::string, Quantiles> QuantilesFrom(const Json& json) {
   return out;
 }
 
+// What features need of a card.
+Json SpecsToJson(std::span<const cluster::DeviceSpec> specs) {
+  Json out = Json::array();
+  for (const auto& s : specs) {
+    out.push_back({{"name", s.name},
+                   {"vendor", s.vendor},
+                   {"capability", s.compute_capability},
+                   {"sm_count", s.sm_count},
+                   {"cores_per_sm", s.cores_per_sm},
+                   {"boost_clock_mhz", s.boost_clock_mhz},
+                   {"bandwidth_gb_s", s.bandwidth_gb_s},
+                   {"l2_bytes", s.l2.value()},
+                   {"peak_tflops", s.peak_tflops}});
+  }
+  return out;
+}
+
+cluster::DeviceSpec SpecFrom(const Json& json) {
+  cluster::DeviceSpec s;
+  s.name = json.at("name").get<std::string>();
+  s.vendor = json.at("vendor").get<std::string>();
+  s.compute_capability = json.at("capability").get<int>();
+  s.sm_count = json.at("sm_count").get<int>();
+  s.cores_per_sm = json.at("cores_per_sm").get<int>();
+  s.boost_clock_mhz = json.at("boost_clock_mhz").get<int>();
+  s.bandwidth_gb_s = json.at("bandwidth_gb_s").get<double>();
+  s.l2 = Bytes(json.at("l2_bytes").get<int64_t>());
+  s.peak_tflops = json.at("peak_tflops").get<std::array<double, 5>>();
+  return s;
+}
+
 template <typename E>
 Result<E> EnumFrom(const std::string& text, int count) {
   for (int i = 0; i < count; ++i) {
@@ -36,15 +81,24 @@ Result<E> EnumFrom(const std::string& text, int count) {
   return Invalid("unknown name '" + text + "'");
 }
 
-Result<Trees> TreesFrom(std::string_view blocks, const Json& place) {
+Result<PackedTrees> TreesFrom(std::string_view blocks, const Json& place, size_t features,
+                              std::string name, bool checked) {
   const auto from = place.at(0).get<size_t>(), length = place.at(1).get<size_t>();
-  if (length == 0) return Trees();
+  if (length == 0) return PackedTrees();
   if (from > blocks.size() || length > blocks.size() - from) return Invalid("cut short");
-  HASE_ASSIGN_OR_RETURN(const auto bytes, Decompress(blocks.substr(from, length)));
-  return Trees::Parse(bytes);
+  const auto packed = blocks.substr(from, length);
+  if (!checked) {  // a file without a checksum is unpacked at once
+    HASE_ASSIGN_OR_RETURN(const auto bytes, Decompress(packed));
+    HASE_ASSIGN_OR_RETURN(auto trees, Trees::Parse(bytes));
+    if (trees.feature_count() != features) return Invalid("trees over other features");
+    return PackedTrees(std::move(trees));
+  }
+  if (place.at(2).get<size_t>() != features) return Invalid("trees over other features");
+  return PackedTrees(std::move(name), std::string(packed));
 }
 
-Result<Ensemble> EnsembleFrom(const Json& json, std::string_view blocks) {
+Result<Ensemble> EnsembleFrom(const std::string& name, const Json& json, std::string_view blocks,
+                              bool checked) {
   Ensemble e;
   HASE_ASSIGN_OR_RETURN(e.family, EnumFrom<Family>(json.at("family"), kFamilyCount));
   HASE_ASSIGN_OR_RETURN(e.convention,
@@ -56,6 +110,11 @@ Result<Ensemble> EnsembleFrom(const Json& json, std::string_view blocks) {
   e.unseen = QuantilesFrom(json.at("unseen"));
   e.shared_sigma = json.at("shared_sigma").get<double>();
   e.unseen_shared_sigma = json.at("unseen_shared_sigma").get<double>();
+  e.unseen_floor = json.value("unseen_floor", -1.0);
+  for (const auto& spec : json.value("specs", Json::array())) e.specs.push_back(SpecFrom(spec));
+  if (!e.specs.empty() && e.specs.size() != e.devices.size()) {
+    return Invalid("devices without specifications");
+  }
   const auto& names = FeatureNames(e.family);
   if (json.at("features").get<std::vector<std::string>>() != names) {
     return Invalid("its features are those of another version; run `hase train`");
@@ -65,12 +124,8 @@ Result<Ensemble> EnsembleFrom(const Json& json, std::string_view blocks) {
   for (const auto& values : e.identities) {
     if (values.size() != identity) return Invalid("an identity of the wrong length");
   }
-  HASE_ASSIGN_OR_RETURN(e.trees, TreesFrom(blocks, json.at("trees")));
-  HASE_ASSIGN_OR_RETURN(e.size, TreesFrom(blocks, json.at("size")));
-  if (e.trees.feature_count() != names.size() ||
-      (e.size.tree_count() > 0 && e.size.feature_count() != names.size())) {
-    return Invalid("trees over another number of features");
-  }
+  HASE_ASSIGN_OR_RETURN(e.trees, TreesFrom(blocks, json.at("trees"), names.size(), name, checked));
+  HASE_ASSIGN_OR_RETURN(e.size, TreesFrom(blocks, json.at("size"), names.size(), name, checked));
   return e;
 }
 
@@ -78,10 +133,10 @@ Result<Ensemble> EnsembleFrom(const Json& json, std::string_view blocks) {
 
 Result<std::string> WriteModelFile(const ModelFile& file) {
   std::string blocks;
-  const auto add = [&](const Trees& trees) -> Result<Json> {
-    if (trees.tree_count() == 0) return Json::array({blocks.size(), 0});
-    HASE_ASSIGN_OR_RETURN(const auto packed, Compress(trees.Serialise()));
-    Json place = Json::array({blocks.size(), packed.size()});
+  const auto add = [&](const PackedTrees& trees) -> Result<Json> {
+    if (trees.empty()) return Json::array({blocks.size(), 0, 0});
+    HASE_ASSIGN_OR_RETURN(const auto packed, Compress(trees->Serialise()));
+    Json place = Json::array({blocks.size(), packed.size(), trees->feature_count()});
     blocks += packed;
     return place;
   };
@@ -95,12 +150,15 @@ Result<std::string> WriteModelFile(const ModelFile& file) {
                  {"features", FeatureNames(e.family)},
                  {"seen", ToJson(e.seen)},
                  {"unseen", ToJson(e.unseen)},
+                 {"unseen_floor", e.unseen_floor},
+                 {"specs", SpecsToJson(e.specs)},
                  {"shared_sigma", e.shared_sigma},
                  {"unseen_shared_sigma", e.unseen_shared_sigma}};
     HASE_ASSIGN_OR_RETURN(json["trees"], add(e.trees));
     HASE_ASSIGN_OR_RETURN(json["size"], add(e.size));
     header["ensembles"].push_back(std::move(json));
   }
+  header["checksum"] = Checksum(blocks);
   const std::string text = header.dump();
   return fmt::format("{}{}\n{}\n", kMagic, text.size(), text) + blocks;
 }
@@ -124,8 +182,12 @@ Result<ModelFile> ReadModelFile(std::string name, std::string_view bytes) {
   try {
     const Json header = Json::parse(text);
     file.trained_on = header.at("trained_on").get<std::string>();
+    const bool checked = header.contains("checksum");
+    if (checked && header.at("checksum").get<uint64_t>() != Checksum(blocks)) {
+      return bad("damaged trees");
+    }
     for (const auto& json : header.at("ensembles")) {
-      auto ensemble = EnsembleFrom(json, blocks);
+      auto ensemble = EnsembleFrom(name, json, blocks, checked);
       if (!ensemble) return bad(ensemble.error().message);
       file.ensembles.push_back(std::move(*ensemble));
     }

@@ -38,6 +38,24 @@ constexpr double kLoadBase = 0.06, kLoadPerKernel = 3e-4, kLoadPerByte = 3.5e-9;
 constexpr double kGpuContext = 2.5;  // CUDA context, cuDNN and cuBLAS
 constexpr double kLoadSigma = 0.35, kMeasuredLoadSigma = 0.15;
 
+// Eager PyTorch keeps tensors as NCHW, tensor cores want NHWC: cuDNN turns the input of every fp16
+// convolution round and its output back, reading and writing each once, by kernels of their own;
+// for Ampere and later it has kernels that do part of that themselves (the part left was fitted on
+// the three calibration networks of model_level.h).
+constexpr double kCopyEfficiency = 0.8, kLayoutLaunch = 3, kAmpereLayoutPart = 0.35;
+double LayoutMicros(const model::ModelKernels& model, const cluster::DeviceType& type) {
+  if (type.runtime != model::Runtime::kPyTorch || type.spec.compute_capability < 70) return 0;
+  const double part = type.spec.compute_capability >= 80 ? kAmpereLayoutPart : 1;
+  double us = 0;
+  for (const auto& k : model.kernels) {
+    if (k.op_class != model::OpClass::kConv || k.precision != model::Precision::kFp16) continue;
+    const auto bytes = static_cast<double>(2 * (k.bytes_activations + k.bytes_written));
+    us += part * bytes / (kCopyEfficiency * 1e3 * std::max(type.spec.bandwidth_gb_s, 10.0)) +
+          2 * kLayoutLaunch;
+  }
+  return us;
+}
+
 double Reciprocal(double value) { return value > 0 ? 1 / value : 0; }
 
 }  // namespace
@@ -113,12 +131,13 @@ Estimate Predictor::ComputeGpu(const model::ModelKernels& model,
                                const cluster::DeviceType& type) const {
   const KernelModel& trees =
       options_.kernel_model != nullptr ? *options_.kernel_model : roofline_only_;
-  KernelTimes times = TimeOnGpu(model, trees, type);
+  KernelTimes times = TimeOnGpu(model, trees, type, options_.old_libraries);
+  const double layout_us = LayoutMicros(model, type);
   const RuntimeCosts costs = CostsOf(type.runtime);
   const double enqueue_us = costs.dispatch_us * static_cast<double>(model.kernels.size());
   const double copy_us = static_cast<double>((model.memory.input + model.memory.output).value()) *
                          Reciprocal((type.spec.pcie_gb_s > 0 ? type.spec.pcie_gb_s : 12) * 0.8e3);
-  double total_us = std::max(times.sum_us, enqueue_us) + costs.run_us + copy_us;
+  double total_us = std::max(times.sum_us + layout_us, enqueue_us) + costs.run_us + copy_us;
   double variance = times.shared_sigma * times.shared_sigma + times.own_sigma * times.own_sigma +
                     kGpuGapSigma * kGpuGapSigma;
   if (!type.bench.measured) variance += kEstimatedBench * kEstimatedBench;
@@ -126,6 +145,7 @@ Estimate Predictor::ComputeGpu(const model::ModelKernels& model,
   Estimate e;
   e.basis = fmt::format("{} kernels {:.3f} ms, enqueueing {:.3f} ms, copies {:.3f} ms",
                         model.kernels.size(), times.sum_us / 1e3, enqueue_us / 1e3, copy_us / 1e3);
+  if (layout_us > 0) e.basis += fmt::format(", tensor layouts {:.3f} ms", layout_us / 1e3);
   const auto& measured = evidence_.Of(type.name, type.runtime, model.precision, model.model);
   if (const auto it = measured.find(model.batch); it != measured.end()) {
     total_us = it->second.latency_us;

@@ -53,6 +53,7 @@ class Predictor final : public Estimator {
     const KernelModel* kernel_model = nullptr;  // GPUs; nullptr: roofline only
     CpuMemoryLaw cpu_memory = {};
     double cache_penalty = 0.15;  // slowdown.h; CPU and GPU
+    bool old_libraries = false;   // GPUs; kernel_model.h
     // Models to predict as if they had never been measured (honest evaluation).
     std::vector<std::string> without = {};
   };

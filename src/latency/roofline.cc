@@ -6,16 +6,25 @@
 #include "latency/kernel_model.h"
 
 namespace hase::latency {
-namespace {
 
 using model::Precision;
 
+// Tensor cores of NVIDIA's consumer cards add up in fp32 at half the rate of fp16, and libraries
+// add up in fp32. Their bf16 rate says so; Turing has none, its consumer cards are told by name.
+double Fp16Peak(const cluster::DeviceSpec& spec) {
+  const double fp16 = spec.peak_tflops[static_cast<size_t>(Precision::kFp16)];
+  const double bf16 = spec.peak_tflops[static_cast<size_t>(Precision::kBf16)];
+  if (spec.vendor != "NVIDIA") return fp16;
+  if (spec.compute_capability == 75 && spec.name.starts_with("RTX-20")) return fp16 / 2;
+  return bf16 > 0 ? std::min(fp16, bf16) : fp16;
+}
+
 double PeakTflops(const cluster::DeviceSpec& spec, Precision precision) {
   const auto at = [&](Precision p) { return spec.peak_tflops[static_cast<size_t>(p)]; };
-  double peak = at(precision);
+  double peak = precision == Precision::kFp16 ? Fp16Peak(spec) : at(precision);
   // A card without the format computes in the next wider one.
   if (peak <= 0 && (precision == Precision::kBf16 || precision == Precision::kInt8)) {
-    peak = at(Precision::kFp16);
+    peak = Fp16Peak(spec);
   }
   if (peak <= 0) peak = at(Precision::kFp32);
   if (peak > 0) return peak;
@@ -25,8 +34,6 @@ double PeakTflops(const cluster::DeviceSpec& spec, Precision precision) {
       (spec.kind == cluster::DeviceKind::kCpu ? 16.0 : std::max(1, spec.cores_per_sm));
   return 2e-6 * cores * std::max(1, spec.boost_clock_mhz);
 }
-
-}  // namespace
 
 Roofline ComputeRoofline(const model::Kernel& kernel, const cluster::DeviceSpec& spec,
                          double launch_us) {

@@ -119,6 +119,49 @@ TEST(ShippedModel, MoreWorkOrASlowerCardIsNotFasterBeyondTheInterval) {
   }
 }
 
+// One property at a time, over every kind of kernel: a slower clock, less bandwidth, more FLOPs.
+TEST(ShippedModel, NothingSlowerIsPredictedFasterBeyondTheInterval) {
+  const auto conv = [](int64_t batch, int64_t in, int64_t out, int64_t size, int32_t window,
+                       int32_t groups) {
+    ConvShape shape{
+        .batch = batch, .in_channels = in, .height = size, .width = size, .out_channels = out};
+    shape.window.kernel = {window, window};
+    shape.window.pad = {window / 2, window / 2, window / 2, window / 2};
+    shape.window.groups = groups;
+    return ConvKernel(shape);
+  };
+  // A kernel and one of the same class with twice the FLOPs.
+  const std::vector<std::pair<model::Kernel, model::Kernel>> kernels = {
+      {conv(8, 64, 64, 56, 3, 1), conv(8, 64, 128, 56, 3, 1)},
+      {conv(8, 256, 64, 28, 1, 1), conv(8, 256, 128, 28, 1, 1)},
+      {conv(4, 96, 96, 28, 3, 96), conv(8, 96, 96, 28, 3, 96)},
+      {GemmKernel({.m = 256, .n = 512, .k = 512, .weights = true}),
+       GemmKernel({.m = 256, .n = 512, .k = 1024, .weights = true})},
+      {ElementwiseKernel("Add", 512, 4096, false, model::Precision::kFp32),
+       ElementwiseKernel("Add", 1024, 4096, false, model::Precision::kFp32)},
+      {ElementwiseKernel("Softmax", 2048, 1024, false, model::Precision::kFp32),
+       ElementwiseKernel("Softmax", 4096, 1024, false, model::Precision::kFp32)}};
+  for (const auto* name : {"T4", "V100-PCIE-32GB", "A100-PCIE-80GB", "L4", "H100-SXM5-80GB"}) {
+    const auto spec = Card(name);
+    auto clocked = spec, narrow = spec;
+    clocked.name = "slower clock", narrow.name = "less bandwidth";
+    clocked.boost_clock_mhz = spec.boost_clock_mhz / 2;
+    for (double& peak : clocked.peak_tflops) peak /= 2;
+    narrow.bandwidth_gb_s /= 2;
+    for (const auto& [small, large] : kernels) {
+      for (const auto runtime : {model::Runtime::kOrtCuda, model::Runtime::kTensorRt}) {
+        const auto on = [&](const model::Kernel& kernel, const cluster::DeviceSpec& card) {
+          return Shipped().Predict(kernel, {.spec = &card, .runtime = runtime});
+        };
+        const auto base = on(small, spec);
+        EXPECT_GE(on(small, clocked).p90_us, base.p10_us) << name << " " << small.op;
+        EXPECT_GE(on(small, narrow).p90_us, base.p10_us) << name << " " << small.op;
+        EXPECT_GE(on(large, spec).p90_us, base.p10_us) << name << " " << small.op;
+      }
+    }
+  }
+}
+
 TEST(ShippedModel, ManyAtOnceIsOneByOne) {
   const auto spec = Card("V100-SXM2-32GB");
   const KernelTarget target{.spec = &spec, .runtime = model::Runtime::kTensorRt};

@@ -6,11 +6,14 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/file.h"
 
 namespace hase::latency {
 namespace {
 
 constexpr std::string_view kMagic = "HASETRE1";
+constexpr uint8_t kStoredLeaf = 0xFF;
+constexpr size_t kMaxFeatures = 255, kMaxThresholds = 255, kMaxNodes = 32'000;
 
 void PutWord(std::string& out, uint32_t v) {
   for (int i = 0; i < 4; ++i) out += static_cast<char>((v >> (8 * i)) & 0xFF);
@@ -32,6 +35,12 @@ class Reader {
     for (int i = 0; i < count; ++i) v |= Byte() << (8 * i);
     return v;
   }
+  std::string_view Take(size_t count) {
+    const auto out = bytes_.substr(std::min(at_, bytes_.size()), count);
+    failed_ |= out.size() != count;
+    at_ += out.size();
+    return out;
+  }
   float Float() { return std::bit_cast<float>(Word()); }
   size_t left() const { return bytes_.size() - at_; }
   bool failed() const { return failed_; }
@@ -44,9 +53,75 @@ class Reader {
 
 }  // namespace
 
+// Breadth first, each pair of children side by side: feature kPlainLeaf marks a leaf.
+struct Trees::Plain {
+  static constexpr uint16_t kPlainLeaf = 0xFFFF;
+  struct Node {
+    uint16_t feature = kPlainLeaf;
+    uint8_t threshold = 0;
+    uint32_t child = 0;
+    float value = 0;
+  };
+  std::vector<Node> nodes;
+};
+
+// Lays a tree out in blocks of a cache line: from the first pair of a block breadth first until
+// the line is full; what hangs below starts blocks of its own.
+void Trees::Add(const Plain& plain) {
+  constexpr size_t kLine = 64 / sizeof(Flat);
+  const size_t first = (nodes_.size() + kLine - 1) / kLine * kLine;
+  nodes_.resize(first);
+  std::vector<uint32_t> place(plain.nodes.size(), 0);
+  // A block starts with the root alone or with the children of a node.
+  std::vector<std::pair<uint32_t, uint32_t>> waiting = {{0, 1}};  // plain index, how many nodes
+  std::vector<std::pair<uint32_t, uint32_t>> block;
+  size_t next = 0;
+  while (!waiting.empty()) {
+    block.assign(1, waiting.back());
+    waiting.pop_back();
+    size_t room = kLine - next % kLine;
+    if (room < kLine / 2) {  // a short rest of a line is left empty
+      next += room;
+      room = kLine;
+    }
+    for (size_t b = 0; b < block.size(); ++b) {
+      const auto [index, count] = block[b];
+      if (room < count) {
+        waiting.push_back(block[b]);
+        continue;
+      }
+      for (uint32_t i = index; i < index + count; ++i) {
+        place[i] = static_cast<uint32_t>(next++);
+        if (plain.nodes[i].feature != Plain::kPlainLeaf)
+          block.emplace_back(plain.nodes[i].child, 2);
+      }
+      room -= count;
+    }
+  }
+  nodes_.resize(first + next);
+  leaves_.resize(first + next, 0);
+  std::vector<uint32_t> depth(plain.nodes.size(), 0);
+  Tree tree{static_cast<uint32_t>(first), 0};
+  for (size_t i = 0; i < plain.nodes.size(); ++i) {
+    const auto& node = plain.nodes[i];
+    Flat& flat = nodes_[first + place[i]];
+    if (node.feature == Plain::kPlainLeaf) {
+      flat = {0, kAlways, static_cast<uint16_t>(place[i])};
+      leaves_[first + place[i]] = node.value;
+      ++leaf_count_;
+      continue;
+    }
+    flat = {static_cast<uint8_t>(node.feature), node.threshold,
+            static_cast<uint16_t>(place[node.child])};
+    depth[node.child] = depth[node.child + 1] = depth[i] + 1;
+    tree.depth = std::max(tree.depth, depth[i] + 1);
+  }
+  trees_.push_back(tree);
+}
+
 Result<Trees> Trees::Build(size_t feature_count, float base,
                            std::span<const std::vector<Node>> trees) {
-  if (feature_count > 255) return Invalid("trees: more than 255 features");
+  if (feature_count > kMaxFeatures) return Invalid("trees: more than 255 features");
   Trees out;
   out.base_ = base;
   out.thresholds_.resize(feature_count);
@@ -64,31 +139,34 @@ Result<Trees> Trees::Build(size_t feature_count, float base,
   for (auto& list : out.thresholds_) {
     std::ranges::sort(list);
     list.erase(std::unique(list.begin(), list.end()), list.end());
-    if (list.size() > 255) return Invalid("trees: more than 255 thresholds for a feature");
+    if (list.size() > kMaxThresholds) {
+      return Invalid("trees: more than 255 thresholds for a feature");
+    }
   }
   for (const auto& tree : trees) {
     if (tree.empty()) return Invalid("trees: an empty tree");
-    out.roots_.push_back(static_cast<uint32_t>(out.nodes_.size()));
-    out.nodes_.emplace_back();
-    // Breadth first, each pair of children side by side.
-    std::vector<std::pair<int32_t, size_t>> queue = {{0, out.nodes_.size() - 1}};
+    if (tree.size() > kMaxNodes) return Invalid("trees: a tree of more than 32,000 nodes");
+    Plain plain;
+    plain.nodes.emplace_back();
+    std::vector<std::pair<int32_t, size_t>> queue = {{0, 0}};
     for (size_t next = 0; next < queue.size(); ++next) {
       const auto [index, at] = queue[next];
       const Node& node = tree[static_cast<size_t>(index)];
       if (node.left < 0) {
-        out.nodes_[at] = {kLeaf, 0, std::bit_cast<uint32_t>(node.value)};
-        ++out.leaf_count_;
+        plain.nodes[at].value = node.value;
         continue;
       }
       if (queue.size() > tree.size()) return Invalid("trees: a cycle");
       const auto& list = out.thresholds_[node.feature];
       const auto rank = std::ranges::lower_bound(list, node.value) - list.begin();
-      const auto child = static_cast<uint32_t>(out.nodes_.size());
-      out.nodes_[at] = {static_cast<uint16_t>(node.feature), static_cast<uint16_t>(rank), child};
-      out.nodes_.resize(out.nodes_.size() + 2);
+      const auto child = plain.nodes.size();
+      plain.nodes[at] = {static_cast<uint16_t>(node.feature), static_cast<uint8_t>(rank),
+                         static_cast<uint32_t>(child), 0};
+      plain.nodes.resize(child + 2);
       queue.emplace_back(node.left, child);
       queue.emplace_back(node.right, child + 1);
     }
+    out.Add(plain);
   }
   return out;
 }
@@ -98,21 +176,29 @@ std::string Trees::Serialise() const {
   std::string out(kMagic);
   PutWord(out, std::bit_cast<uint32_t>(base_));
   PutWord(out, static_cast<uint32_t>(thresholds_.size()));
-  PutWord(out, static_cast<uint32_t>(roots_.size()));
-  PutWord(out, static_cast<uint32_t>(nodes_.size()));
+  PutWord(out, static_cast<uint32_t>(trees_.size()));
+  PutWord(out, static_cast<uint32_t>(2 * leaf_count_ - trees_.size()));  // all nodes
   for (const auto& list : thresholds_) {
     PutWord(out, static_cast<uint32_t>(list.size()));
     for (const float t : list) PutWord(out, std::bit_cast<uint32_t>(t));
   }
   std::string features, bins, leaves[4];
-  for (const Flat& node : nodes_) {
-    features += static_cast<char>(node.feature == kLeaf ? 0xFF : node.feature);
-    if (node.feature != kLeaf) {
+  std::vector<uint32_t> queue;
+  for (const Tree& tree : trees_) {
+    queue.assign(1, 0);
+    for (size_t next = 0; next < queue.size(); ++next) {
+      const uint32_t at = queue[next];
+      const Flat& node = nodes_[tree.first + at];
+      if (IsLeaf(tree, at)) {
+        features += static_cast<char>(kStoredLeaf);
+        const auto bits = std::bit_cast<uint32_t>(leaves_[tree.first + at]);
+        for (int i = 0; i < 4; ++i) leaves[i] += static_cast<char>((bits >> (8 * i)) & 0xFF);
+        continue;
+      }
+      features += static_cast<char>(node.feature);
       bins += static_cast<char>(node.threshold);
-      continue;
-    }
-    for (int i = 0; i < 4; ++i) {
-      leaves[i] += static_cast<char>((node.child >> (8 * i)) & 0xFF);
+      queue.push_back(node.child);
+      queue.push_back(node.child + 1U);
     }
   }
   return out + features + bins + leaves[3] + leaves[2] + leaves[1] + leaves[0];
@@ -127,82 +213,185 @@ Result<Trees> Trees::Parse(std::string_view bytes) {
   Trees out;
   out.base_ = in.Float();
   const size_t features = in.Word(), trees = in.Word(), count = in.Word();
-  if (features > 255) return damaged("header");
+  if (features > kMaxFeatures) return damaged("header");
   out.thresholds_.resize(features);
   for (auto& list : out.thresholds_) {
     const size_t length = in.Word();
-    if (length > 255 || in.left() < 4 * length) return damaged("thresholds");
+    if (length > kMaxThresholds || in.left() < 4 * length) return damaged("thresholds");
     for (size_t i = 0; i < length; ++i) list.push_back(in.Float());
   }
   if (in.failed() || in.left() < count || trees > count) return damaged("node count");
-  out.nodes_.resize(count);
-  size_t inner = 0, expected = 0;
-  for (auto& node : out.nodes_) {
-    const uint32_t feature = in.Byte();
-    node.feature = feature == 0xFF ? kLeaf : static_cast<uint16_t>(feature);
-    if (feature != 0xFF && feature >= features) return damaged("feature");
-    inner += feature == 0xFF ? 0 : 1;
+  const std::string_view kinds = in.Take(count);
+  size_t inner = 0;
+  for (const char c : kinds) {
+    const auto feature = static_cast<uint8_t>(c);
+    if (feature != kStoredLeaf && feature >= features) return damaged("feature");
+    inner += feature == kStoredLeaf ? 0 : 1;
   }
   const size_t leaves = count - inner;
   if (in.left() != inner + 4 * leaves) return damaged("length");
+  const std::string_view bins = in.Take(inner), values = in.Take(4 * leaves);
+  out.nodes_.reserve(count + count / 8);
+  out.leaves_.reserve(count + count / 8);
   // A tree ends where all its children have come; the next node is a root.
-  for (size_t i = 0; i < count; ++i) {
-    if (i == expected) {
-      out.roots_.push_back(static_cast<uint32_t>(i));
-      ++expected;
+  Plain plain;
+  size_t bin = 0, leaf = 0;
+  for (size_t i = 0; i < count;) {
+    plain.nodes.clear();
+    size_t expected = 1;
+    for (; plain.nodes.size() < expected; ++i) {
+      if (i == count) return damaged("tree structure");
+      auto& node = plain.nodes.emplace_back();
+      const auto feature = static_cast<uint8_t>(kinds[i]);
+      if (feature == kStoredLeaf) {
+        uint32_t bits = 0;
+        for (size_t b = 0; b < 4; ++b) {
+          bits = bits << 8 | static_cast<uint8_t>(values[b * leaves + leaf]);
+        }
+        node.value = std::bit_cast<float>(bits);
+        ++leaf;
+        continue;
+      }
+      node.feature = feature;
+      node.threshold = static_cast<uint8_t>(bins[bin++]);
+      if (node.threshold >= out.thresholds_[feature].size()) return damaged("threshold");
+      node.child = static_cast<uint32_t>(expected);
+      expected += 2;
+      if (expected > kMaxNodes) return damaged("tree size");
     }
-    Flat& node = out.nodes_[i];
-    if (node.feature == kLeaf) continue;
-    node.threshold = static_cast<uint16_t>(in.Byte());
-    node.child = static_cast<uint32_t>(expected);
-    expected += 2;
+    out.Add(plain);
   }
-  if (expected != count || out.roots_.size() != trees) return damaged("tree structure");
-  std::vector<uint32_t> values(leaves, 0);
-  for (int i = 3; i >= 0; --i) {
-    for (auto& v : values) v |= in.Byte() << (8 * i);
-  }
-  for (auto& node : out.nodes_) {
-    if (node.feature != kLeaf) continue;
-    node.child = values[out.leaf_count_++];
-  }
+  if (out.trees_.size() != trees) return damaged("tree structure");
   return out;
+}
+
+uint8_t Trees::Bin(size_t feature, float value) const {
+  const auto& list = thresholds_[feature];
+  return static_cast<uint8_t>(std::upper_bound(list.begin(), list.end(), value) - list.begin());
 }
 
 void Trees::Predict(std::span<const float> rows, std::span<float> out) const {
   const size_t width = thresholds_.size();
   HASE_CHECK(rows.size() == width * out.size(), "{} floats for {} rows of {}", rows.size(),
              out.size(), width);
-  std::vector<uint16_t> bins(rows.size());
+  std::vector<uint8_t> bins(rows.size());
   for (size_t f = 0; f < width; ++f) {
-    const auto& list = thresholds_[f];
-    for (size_t r = 0; r < out.size(); ++r) {
-      const auto at = std::upper_bound(list.begin(), list.end(), rows[r * width + f]);
-      bins[r * width + f] = static_cast<uint16_t>(at - list.begin());
-    }
+    for (size_t r = 0; r < out.size(); ++r) bins[r * width + f] = Bin(f, rows[r * width + f]);
   }
   std::ranges::fill(out, base_);
-  const Flat* const nodes = nodes_.data();
   // Several rows go down a tree side by side, so that their loads overlap.
   constexpr size_t kLanes = 8;
-  for (const uint32_t root : roots_) {
-    for (size_t first = 0; first < out.size(); first += kLanes) {
-      const size_t lanes = std::min(kLanes, out.size() - first);
-      const Flat* at[kLanes];
-      for (size_t j = 0; j < lanes; ++j) at[j] = nodes + root;
-      for (bool inner = true; inner;) {
-        inner = false;
-        for (size_t j = 0; j < lanes; ++j) {
-          const Flat& node = *at[j];
-          if (node.feature == kLeaf) continue;
-          const uint16_t bin = bins[(first + j) * width + node.feature];
-          at[j] = nodes + node.child + (bin > node.threshold ? 1 : 0);
-          inner = true;
+  for (const Tree& tree : trees_) {
+    const Flat* const nodes = nodes_.data() + tree.first;
+    const float* const leaves = leaves_.data() + tree.first;
+    size_t first = 0;
+    for (; first + kLanes <= out.size(); first += kLanes) {
+      const uint8_t* const bin = bins.data() + first * width;
+      uint32_t at[kLanes] = {};
+      for (uint32_t level = 0; level < tree.depth; ++level) {
+        for (size_t j = 0; j < kLanes; ++j) {
+          const Flat node = nodes[at[j]];
+          at[j] = node.child + (bin[j * width + node.feature] > node.threshold ? 1U : 0U);
         }
       }
-      for (size_t j = 0; j < lanes; ++j) out[first + j] += std::bit_cast<float>(at[j]->child);
+      for (size_t j = 0; j < kLanes; ++j) out[first + j] += leaves[at[j]];
+    }
+    for (; first < out.size(); ++first) {
+      const uint8_t* const bin = bins.data() + first * width;
+      uint32_t at = 0;
+      for (uint32_t level = 0; level < tree.depth; ++level) {
+        const Flat node = nodes[at];
+        at = node.child + (bin[node.feature] > node.threshold ? 1U : 0U);
+      }
+      out[first] += leaves[at];
     }
   }
+}
+
+void Trees::PredictEndings(std::span<const float> rows, size_t shared,
+                           std::span<const std::vector<float>> endings,
+                           std::span<float> out) const {
+  const size_t width = thresholds_.size(), count = endings.size();
+  HASE_CHECK(count > 0 && count <= kMaxEndings && out.size() % count == 0 &&
+                 rows.size() == width * (out.size() / count) && shared <= width,
+             "{} floats, {} endings from {}, {} sums", rows.size(), count, shared, out.size());
+  const size_t row_count = out.size() / count;
+  // goes_right[(f - shared) * 256 + t]: the endings that go right at threshold t of feature f.
+  std::vector<uint32_t> goes_right((width - shared) * 256, 0);
+  for (size_t e = 0; e < count; ++e) {
+    HASE_CHECK(endings[e].size() == width - shared, "an ending of {}", endings[e].size());
+    for (size_t f = shared; f < width; ++f) {
+      const size_t bin = Bin(f, endings[e][f - shared]);
+      for (size_t t = 0; t < bin; ++t) goes_right[(f - shared) * 256 + t] |= uint32_t{1} << e;
+    }
+  }
+  std::vector<uint8_t> bins(row_count * width);
+  for (size_t f = 0; f < shared; ++f) {
+    for (size_t r = 0; r < row_count; ++r) bins[r * width + f] = Bin(f, rows[r * width + f]);
+  }
+  std::ranges::fill(out, base_);
+  const uint32_t everyone = count == 32 ? ~uint32_t{0} : (uint32_t{1} << count) - 1;
+  struct Part {
+    uint32_t at, who;
+  };
+  Part waiting[kMaxEndings];
+  for (const Tree& tree : trees_) {
+    const Flat* const nodes = nodes_.data() + tree.first;
+    for (size_t r = 0; r < row_count; ++r) {
+      const uint8_t* const bin = bins.data() + r * width;
+      size_t parts = 0;
+      waiting[parts++] = {0, everyone};
+      while (parts > 0) {
+        auto [at, who] = waiting[--parts];
+        for (Flat node = nodes[at]; node.threshold != kAlways; node = nodes[at]) {
+          if (node.feature < shared) {
+            at = node.child + (bin[node.feature] > node.threshold ? 1U : 0U);
+            continue;
+          }
+          const uint32_t right = who & goes_right[(node.feature - shared) * 256 + node.threshold];
+          at = node.child + (right != 0 ? 1U : 0U);
+          if (right != 0 && right != who) {
+            waiting[parts++] = {node.child, who & ~right};
+            who = right;
+          }
+        }
+        const float value = leaves_[tree.first + at];
+        for (uint32_t left = who; left != 0; left &= left - 1) {
+          out[r * count + static_cast<size_t>(std::countr_zero(left))] += value;
+        }
+      }
+    }
+  }
+}
+
+struct PackedTrees::State {
+  std::string name, packed;
+  std::once_flag once;
+  Trees trees;
+};
+
+PackedTrees::PackedTrees() : PackedTrees(Trees()) {}
+PackedTrees::PackedTrees(Trees trees) : state_(std::make_shared<State>()) {
+  state_->trees = std::move(trees);
+}
+PackedTrees::PackedTrees(std::string name, std::string packed) : state_(std::make_shared<State>()) {
+  state_->name = std::move(name);
+  state_->packed = std::move(packed);
+}
+
+bool PackedTrees::empty() const { return state_->packed.empty() && get().tree_count() == 0; }
+
+const Trees& PackedTrees::get() const {
+  State& state = *state_;
+  if (state.packed.empty()) return state.trees;
+  std::call_once(state.once, [&] {
+    const auto bytes = Decompress(state.packed);
+    HASE_CHECK(bytes.has_value(), "{}: {}", state.name, bytes.error().message);
+    auto trees = Trees::Parse(*bytes);
+    HASE_CHECK(trees.has_value(), "{}: {}", state.name, trees.error().message);
+    state.trees = std::move(*trees);
+  });
+  return state.trees;
 }
 
 }  // namespace hase::latency

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <span>
 
 namespace hase::model {
@@ -73,18 +74,34 @@ double Kernel::algorithm_gain() const {
   return winograd ? 2.25 : 1.0;
 }
 
+// Asked for every kernel of every model: plain appends, no format strings.
 std::string GeometryKey(const Kernel& k, bool with_batch) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}", k.op, ToString(k.op_class), ToString(k.precision),
-                                k.fused_add ? "add" : "", k.activation);
+  std::string key;
+  key.reserve(160);
+  const auto number = [&](int64_t value, char after) {
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+    key.append(digits, end);
+    if (after != 0) key += after;
+  };
   const auto add = [&](const Shape& shape) {
     key += '|';
-    for (size_t i = with_batch ? 0 : 1; i < shape.size(); ++i) key += fmt::format("{},", shape[i]);
+    for (size_t i = with_batch ? 0 : 1; i < shape.size(); ++i) number(shape[i], ',');
   };
+  const auto window = [&](const auto& values) {
+    key += '|';
+    for (size_t i = 0; i < values.size(); ++i) number(values[i], i + 1 < values.size() ? 'x' : 0);
+  };
+  key.append(k.op).append("|").append(ToString(k.op_class)).append("|");
+  key.append(ToString(k.precision)).append(k.fused_add ? "|add|" : "||").append(k.activation);
   for (const auto& input : k.inputs) add(input);
   add(k.output);
-  key += fmt::format("|{}|{}|{}|{}|{}", fmt::join(k.window.kernel, "x"),
-                     fmt::join(k.window.stride, "x"), fmt::join(k.window.pad, "x"),
-                     fmt::join(k.window.dilation, "x"), k.window.groups);
+  window(k.window.kernel);
+  window(k.window.stride);
+  window(k.window.pad);
+  window(k.window.dilation);
+  key += '|';
+  number(k.window.groups, 0);
   return key;
 }
 

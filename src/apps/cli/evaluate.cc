@@ -9,10 +9,12 @@
 #include <unordered_set>
 
 #include "apps/cli/commands.h"
+#include "apps/evaluation_page.h"
 #include "base/file.h"
 #include "base/paths.h"
 #include "latency/training/evaluation.h"
 #include "latency/training/model_level.h"
+#include "latency/training/pair_evaluation.h"
 
 namespace hase::cli {
 namespace {
@@ -22,10 +24,10 @@ using nlohmann::json;
 struct EvaluateFlags {
   std::vector<std::string> data;
   std::vector<std::string> sets, ablate;
-  std::string model, holdout, split = "all", residuals;
+  std::string model, holdout, split = "all", residuals, html;
   int calibrate = 0, threads = 2;
   int64_t sample = 0;
-  bool models = false, json = false;
+  bool models = false, calibration_networks = false, pairs = false, json = false;
 };
 
 Result<std::unordered_set<uint32_t>> ReadUsed(const std::string& model) {
@@ -47,11 +49,28 @@ json ToJson(const latency::Group& g) {
               {"interval_score", g.interval_score},
               {"constant_width_score", g.constant_score}};
   if (g.uncalibrated_mape != g.mape) out["uncalibrated_mape"] = g.uncalibrated_mape;
-  if (!g.source_card.empty()) {
-    out["scaled_roofline"] = {{"source_card", g.source_card}, {"rows", g.scaled_rows}};
-    if (g.scaled_rows > 0) out["scaled_roofline"]["mape"] = g.scaled_roofline_mape;
+  const auto& b = g.baselines;
+  if (!b.source_card.empty()) {
+    out["scaled_roofline"] = {
+        {"source_card", b.source_card}, {"rows", g.rows}, {"mape", b.scaled_roofline_mape}};
+    out["same_kernel_scaled"] = {{"source_card", b.source_card}, {"rows", b.same_kernel_rows}};
+    if (b.same_kernel_rows > 0) {
+      out["same_kernel_scaled"]["mape"] = b.same_kernel_mape;
+      out["same_kernel_scaled"]["predictor_uncalibrated_mape"] = b.uncalibrated_on_same;
+      out["same_kernel_scaled"]["predictor_mape"] = b.calibrated_on_same;
+    }
   }
   return out;
+}
+
+void PrintHeldOut(const latency::Evaluation::HeldOut& h) {
+  fmt::print(
+      "means over op classes: no measurement {:.2f} %, calibrated {:.2f} %, scaled roofline {:.2f} "
+      "%\n"
+      "kernels that the source card measured too: scaled {:.2f} %, no measurement {:.2f} %, "
+      "calibrated {:.2f} %\n",
+      100 * h.uncalibrated_mape, 100 * h.mape, 100 * h.scaled_roofline_mape,
+      100 * h.same_kernel_mape, 100 * h.uncalibrated_on_same, 100 * h.calibrated_on_same);
 }
 
 void PrintTable(const latency::Evaluation& e) {
@@ -61,9 +80,10 @@ void PrintTable(const latency::Evaluation& e) {
     fmt::print("{:<20} {:<18} {:<15} {:<5} {:>7} {:>7.2f} {:>7.2f} {:>7.4f} {:>6.3f} {:>6.2f}",
                g.data_set, g.device, g.op_class, g.precision, g.rows, 100 * g.mape,
                100 * g.median_ape, g.r2_log, g.coverage, g.interval_score / g.constant_score);
-    if (g.scaled_rows > 0) {
-      fmt::print("  scaled from {}: {:.1f} % of {} rows", g.source_card,
-                 100 * g.scaled_roofline_mape, g.scaled_rows);
+    if (const auto& b = g.baselines; !b.source_card.empty()) {
+      fmt::print("  roofline scaled by {}: {:.1f} %, its kernels scaled: {:.1f} % of {} rows",
+                 b.source_card, 100 * b.scaled_roofline_mape, 100 * b.same_kernel_mape,
+                 b.same_kernel_rows);
     }
     if (g.uncalibrated_mape != g.mape) {
       fmt::print("  uncalibrated {:.1f} %", 100 * g.uncalibrated_mape);
@@ -73,11 +93,12 @@ void PrintTable(const latency::Evaluation& e) {
   fmt::print(
       "width = interval score / that of constant-width conformal intervals\n"
       "rows scored {}, skipped as trained on {}, outside the split {}, calibration kernels {}\n"
+      "groups of >= {} rows: {} of {} cover 76-84 %, mean width {:.3f}\n"
       "mean of groups {:.2f} %; headline (op classes, NVIDIA devices, {} groups of >= {} rows) "
       "{:.2f} %\n",
-      e.scored.size(), e.trained_rows, e.out_of_split, e.calibration_rows,
-      100 * e.mape_mean_of_groups, e.headline_groups, latency::kHeadlineRows,
-      100 * e.headline_mape);
+      e.scored.size(), e.trained_rows, e.out_of_split, e.calibration_rows, latency::kHeadlineRows,
+      e.covered_groups, e.large_groups, e.interval_score_ratio, 100 * e.mape_mean_of_groups,
+      e.headline_groups, latency::kHeadlineRows, 100 * e.headline_mape);
 }
 
 // At most so many errors per (data set, device, op class), evenly spread: for simulated truth.
@@ -126,7 +147,11 @@ Result<int> RunModels(const EvaluateFlags& flags) {
   const std::vector<std::filesystem::path> paths(flags.data.begin(), flags.data.end());
   HASE_ASSIGN_OR_RETURN(const auto rows, latency::ReadModelRows(paths));
   HASE_ASSIGN_OR_RETURN(const auto model, latency::KernelModel::Load(flags.model));
-  HASE_ASSIGN_OR_RETURN(const auto result, latency::EvaluateModels(rows, model));
+  HASE_ASSIGN_OR_RETURN(
+      const auto result,
+      latency::EvaluateModels(rows, model,
+                              flags.calibration_networks ? latency::ModelSplit::kCalibration
+                                                         : latency::ModelSplit::kTest));
   int64_t unmapped = 0;
   for (const auto& [name, count] : rows.unmapped) unmapped += count;
   if (flags.json) {
@@ -166,7 +191,58 @@ Result<int> RunModels(const EvaluateFlags& flags) {
   return 0;
 }
 
+json ToJson(const latency::PairErrors& e) {
+  return {{"mape", e.mape}, {"median_ape", e.median_ape}};
+}
+
+Result<int> RunPairs(const EvaluateFlags& flags) {
+  const std::vector<std::filesystem::path> paths(flags.data.begin(), flags.data.end());
+  HASE_ASSIGN_OR_RETURN(const auto rows, latency::ReadPairRows(paths));
+  const auto groups = latency::EvaluatePairs(rows);
+  if (flags.json) {
+    json list = json::array();
+    for (const auto& g : groups) {
+      list.push_back({{"card", g.card},
+                      {"jobs", g.jobs},
+                      {"pairs", g.pairs},
+                      {"rows", g.rows},
+                      {"model", ToJson(g.model)},
+                      {"two_sided_factors", ToJson(g.two_sided)},
+                      {"job_factor", ToJson(g.job_factor)},
+                      {"constant", ToJson(g.constant)},
+                      {"rank", {g.least_rank, g.greatest_rank}}});
+    }
+    const json out = {{"groups", list}, {"dropped", rows.dropped}};
+    fmt::print("{}\n", out.dump(2));
+    return 0;
+  }
+  fmt::print("{:<8} {:>5} {:>6} {:>6} {:>9} {:>8} {:>16} {:>14} {:>12} {:>6}\n", "card", "jobs",
+             "pairs", "rows", "MAPE %", "median", "job and partner", "factor of job", "constant",
+             "rank");
+  for (const auto& g : groups) {
+    fmt::print("{:<8} {:>5} {:>6} {:>6} {:>9.2f} {:>8.2f} {:>16.2f} {:>14.2f} {:>12.2f} {:>4}-{}\n",
+               g.card, g.jobs, g.pairs, g.rows, 100 * g.model.mape, 100 * g.model.median_ape,
+               100 * g.two_sided.mape, 100 * g.job_factor.mape, 100 * g.constant.mape, g.least_rank,
+               g.greatest_rank);
+  }
+  fmt::print("throughput beside another job, every pair predicted from the other four folds\n");
+  for (const auto& [reason, count] : rows.dropped) fmt::print("dropped {}: {}\n", count, reason);
+  return 0;
+}
+
+apps::EvaluationPage PageOf(const EvaluateFlags& flags, const latency::ModelFile& model) {
+  std::string subtitle = "Rows that were not trained on; split: " + flags.split;
+  if (!flags.holdout.empty()) {
+    subtitle = fmt::format("{} left out of training", flags.holdout);
+    if (flags.calibrate > 0) subtitle += fmt::format(", {} kernels to calibrate", flags.calibrate);
+  }
+  for (const auto& what : flags.ablate) subtitle += "; without " + what;
+  return {"How wrong the predictor of GPU kernels is",
+          fmt::format("{}. {} tree ensembles.", subtitle, model.ensembles.size())};
+}
+
 Result<int> RunEvaluate(EvaluateFlags flags) {
+  if (flags.pairs) return RunPairs(flags);
   if (flags.model.empty()) {
     HASE_ASSIGN_OR_RETURN(const auto path, DataFile("predictor.bin"));
     flags.model = path.string();
@@ -176,7 +252,6 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
     return Usage("--calibrate needs --holdout-device: seen devices need no calibration");
   }
   const std::vector<std::filesystem::path> paths(flags.data.begin(), flags.data.end());
-  HASE_ASSIGN_OR_RETURN(auto tables, latency::LoadTables(paths, flags.sets));
   HASE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(flags.model));
   HASE_ASSIGN_OR_RETURN(const auto model, latency::ReadModelFile(flags.model, bytes));
   HASE_ASSIGN_OR_RETURN(const auto used, ReadUsed(flags.model));
@@ -189,6 +264,12 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
     HASE_ASSIGN_OR_RETURN(const auto spec, catalogue.Find(flags.holdout));
     options.holdout_device = spec.name;
   }
+  const auto keep = [&](const latency::TableRow& row, latency::Convention convention,
+                        const cluster::DeviceSpec& spec) {
+    return options.holdout_device && (spec.name == *options.holdout_device ||
+                                      latency::KeptForTraining(row, convention, spec));
+  };
+  HASE_ASSIGN_OR_RETURN(auto tables, latency::LoadTables(paths, flags.sets, keep));
   options.calibrate = flags.calibrate;
   options.ablate = flags.ablate;
   options.sample = flags.sample;
@@ -203,25 +284,41 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
   if (!flags.residuals.empty()) {
     HASE_RETURN_IF_ERROR(WriteResiduals(flags.residuals, tables, result));
   }
+  if (!flags.html.empty()) {
+    HASE_RETURN_IF_ERROR(apps::WriteEvaluation(flags.html, PageOf(flags, model), tables, result));
+  }
   if (!flags.json) {
     for (const auto& [reason, rows] : tables.report.dropped) {
       fmt::print("dropped {:>8} rows: {}\n", rows, reason);
     }
     PrintTable(result);
+    if (options.holdout_device) PrintHeldOut(result.held_out);
     return 0;
   }
   json groups = json::array();
   for (const auto& g : result.groups) groups.push_back(ToJson(g));
-  const json out = {{"groups", std::move(groups)},
-                    {"overall",
-                     {{"mape_mean_of_groups", result.mape_mean_of_groups},
-                      {"headline_mape", result.headline_mape},
-                      {"headline_groups", result.headline_groups},
-                      {"rows_scored", result.scored.size()},
-                      {"rows_trained_on", result.trained_rows},
-                      {"rows_outside_split", result.out_of_split},
-                      {"calibration_kernels", result.calibration_rows},
-                      {"dropped", tables.report.dropped}}}};
+  json out = {{"groups", std::move(groups)},
+              {"overall",
+               {{"mape_mean_of_groups", result.mape_mean_of_groups},
+                {"headline_mape", result.headline_mape},
+                {"headline_groups", result.headline_groups},
+                {"large_groups", result.large_groups},
+                {"covered_groups", result.covered_groups},
+                {"interval_score_ratio", result.interval_score_ratio},
+                {"rows_scored", result.scored.size()},
+                {"rows_trained_on", result.trained_rows},
+                {"rows_outside_split", result.out_of_split},
+                {"calibration_kernels", result.calibration_rows},
+                {"dropped", tables.report.dropped}}}};
+  if (options.holdout_device) {
+    const auto& h = result.held_out;
+    out["held_out"] = {{"mape", h.mape},
+                       {"uncalibrated_mape", h.uncalibrated_mape},
+                       {"scaled_roofline_mape", h.scaled_roofline_mape},
+                       {"same_kernel_scaled_mape", h.same_kernel_mape},
+                       {"uncalibrated_on_same_kernels_mape", h.uncalibrated_on_same},
+                       {"on_same_kernels_mape", h.calibrated_on_same}};
+  }
   fmt::print("{}\n", out.dump(2));
   return 0;
 }
@@ -255,8 +352,13 @@ Action SetUpEvaluate(CLI::App& command) {
   command.add_option("--threads", flags->threads, "Threads where it retrains")
       ->check(CLI::Range(1, 256));
   command.add_option("--residuals", flags->residuals, "Write the errors, sampled, as CSV");
+  command.add_option("--html", flags->html, "Write a page with charts and the worst kernels");
   command.add_flag("--models", flags->models,
                    "Score whole models against published tables instead of kernels");
+  command.add_flag("--calibration-networks", flags->calibration_networks,
+                   "With --models: score the three networks that constants were fitted on instead");
+  command.add_flag("--pairs", flags->pairs,
+                   "Score pairs of jobs that share a card (Gavel), held out in five folds");
   command.add_flag("--json", flags->json, "Machine-readable output");
   return [flags] { return RunEvaluate(*flags); };
 }

@@ -24,7 +24,8 @@ Result<int> RunTrain(const TrainFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const std::vector<std::filesystem::path> paths(flags.data.begin(), flags.data.end());
-  HASE_ASSIGN_OR_RETURN(const auto tables, latency::LoadTables(paths, flags.sets));
+  HASE_ASSIGN_OR_RETURN(const auto tables,
+                        latency::LoadTables(paths, flags.sets, latency::KeptForTraining));
   for (const auto& table : tables.tables) {
     fmt::print("{:<20} {:<7} {:>8} rows\n", table.data_set, ToString(table.family),
                table.rows.size());

@@ -114,11 +114,11 @@ Result<Trees> FromUbjson(const std::string& bytes, size_t width, float base) {
   return Trees::Build(width, base, trees);
 }
 
-float Median(std::span<const float> values) {
+float QuantileOf(std::span<const float> values, double q) {
   std::vector<float> sorted(values.begin(), values.end());
-  const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
-  std::ranges::nth_element(sorted, middle);
-  return *middle;
+  const auto at = sorted.begin() + static_cast<int64_t>(q * static_cast<double>(sorted.size()));
+  std::ranges::nth_element(sorted, at);
+  return *at;
 }
 
 Result<Trees> Train(size_t width, std::span<const float> rows, std::span<const float> labels,
@@ -128,7 +128,7 @@ Result<Trees> Train(size_t width, std::span<const float> rows, std::span<const f
   if (labels.empty()) return Invalid("no rows to train on");
   Matrix train;
   HASE_RETURN_IF_ERROR(train.Fill(width, rows, labels));
-  const float base = Median(labels);
+  const float base = QuantileOf(labels, options.quantile > 0 ? options.quantile : 0.5);
   Booster booster;
   HASE_RETURN_IF_ERROR(booster.Create(train, options, base));
   std::vector<float> gradient(labels.size()), curvature(labels.size());
@@ -140,6 +140,10 @@ Result<Trees> Train(size_t width, std::span<const float> rows, std::span<const f
       const double weight = weights.empty() ? 1 : weights[r];
       gradient[r] = static_cast<float>(weight * error / s);
       curvature[r] = static_cast<float>(weight / s);
+      if (options.quantile <= 0) continue;
+      const double side = error / (options.delta * s);  // -1 to 1
+      gradient[r] = static_cast<float>(weight * (side / 2 + 0.5 - options.quantile));
+      curvature[r] = static_cast<float>(weight / 2);
     }
     HASE_RETURN_IF_ERROR(booster.Boost(train, gradient, curvature));
     if (progress && (i + 1) % 20 == 0) progress(i + 1);

@@ -21,6 +21,9 @@ struct BoostOptions {
   double delta = 0.05;
   double min_child_weight = 5;
   double row_sample = 0.8, column_sample = 0.6;
+  // Above 0: this quantile of the labels instead of their middle (pinball loss, its corner rounded
+  // at delta).
+  double quantile = 0;
   int threads = 2;
   int seed = 1;
 };

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "base/file.h"
 #include "base/rng.h"
 
 namespace hase::latency {
@@ -73,6 +75,66 @@ TEST(Trees, WhatIsWrittenIsReadBack) {
   trees->Predict(train.rows, a);
   back->Predict(train.rows, b);
   EXPECT_EQ(a, b);
+}
+
+TEST(Booster, AQuantileIsExceededAsOftenAsItSays) {
+  const Problem train(6, 6000), probe(7, 3000);
+  Rng rng(8);
+  // Labels whose noise grows with the first feature.
+  const auto noisy = [&](const Problem& p) {
+    std::vector<float> labels;
+    for (size_t i = 0; i < p.labels.size(); ++i) {
+      const double width = 0.1 + std::abs(p.rows[i * kWidth]);
+      labels.push_back(static_cast<float>(width * rng.Normal()));
+    }
+    return labels;
+  };
+  const auto labels = noisy(train), fresh = noisy(probe);
+  auto options = Small();
+  options.quantile = 0.8;
+  options.min_child_weight = 50;
+  options.depth = 3;
+  const auto trees = TrainTrees(kWidth, train.rows, labels, {}, options);
+  ASSERT_TRUE(trees);
+  std::vector<float> bound(3000);
+  trees->Predict(probe.rows, bound);
+  int below = 0;
+  for (size_t i = 0; i < fresh.size(); ++i) below += fresh[i] <= bound[i] ? 1 : 0;
+  EXPECT_NEAR(below / 3000.0, 0.8, 0.03);
+}
+
+TEST(Trees, EndingsWalkedTogetherGiveTheSameBits) {
+  const Problem train(9, 4000), probe(10, 100);
+  const auto trees = TrainTrees(kWidth, train.rows, train.labels, {}, Small());
+  ASSERT_TRUE(trees);
+  constexpr size_t kShared = kWidth - 2;
+  std::vector<std::vector<float>> endings;
+  for (size_t e = 0; e < 9; ++e) {
+    const auto from = train.rows.begin() + static_cast<int64_t>(e * kWidth + kShared);
+    endings.emplace_back(from, from + 2);
+  }
+  std::vector<float> together(100 * endings.size()), alone(100);
+  trees->PredictEndings(probe.rows, kShared, endings, together);
+  for (size_t e = 0; e < endings.size(); ++e) {
+    auto rows = probe.rows;
+    for (size_t r = 0; r < 100; ++r) {
+      std::ranges::copy(endings[e], rows.begin() + static_cast<int64_t>(r * kWidth + kShared));
+    }
+    trees->Predict(rows, alone);
+    for (size_t r = 0; r < 100; ++r) ASSERT_EQ(together[r * endings.size() + e], alone[r]);
+  }
+}
+
+TEST(Trees, PackedOnesAreUnpackedWhenAskedFor) {
+  const Problem train(11, 1000);
+  const auto trees = TrainTrees(kWidth, train.rows, train.labels, {}, Small());
+  ASSERT_TRUE(trees);
+  const auto packed = Compress(trees->Serialise());
+  ASSERT_TRUE(packed);
+  const PackedTrees late("a test", *packed);
+  EXPECT_FALSE(late.empty());
+  EXPECT_EQ(late->Serialise(), trees->Serialise());
+  EXPECT_TRUE(PackedTrees().empty());
 }
 
 TEST(Trees, DamagedBytesAreRefusedOrHarmless) {

@@ -7,6 +7,8 @@
 #include <map>
 #include <tuple>
 
+#include "latency/training/baselines.h"
+
 namespace hase::latency {
 namespace {
 
@@ -26,18 +28,24 @@ struct Predictions {
   bool seen = true;
 };
 
-Predictions Predict(const Ensemble& e, const Table& table, const std::string& device,
+Predictions Predict(const Ensemble& e, const Table& table, const cluster::DeviceSpec& spec,
                     std::span<const uint32_t> index) {
   Predictions out;
   const auto rows = table.Gather(index);
   out.log_ratio.resize(index.size());
   out.size.assign(index.size(), 0.1F);
-  out.seen = e.DeviceIndex(device) >= 0;
+  out.seen = e.DeviceIndex(spec.name) >= 0;
   if (out.seen) {
     e.PredictSeen(rows, out.log_ratio);
     e.SizeOf(rows, out.size);
   } else {
-    e.PredictUnseen(rows, out.log_ratio, &out.experts);
+    TwinView twins;
+    for (const uint32_t i : index) {
+      if (const auto* kernel = table.Kernel(i); kernel != nullptr) e.AddTwin(*kernel, spec, twins);
+    }
+    if (twins.trust.size() != index.size()) twins = {};
+    e.PredictUnseen(rows, twins, out.log_ratio, &out.experts, &out.size);
+    for (float& s : out.size) s = e.UnseenSize(s);
   }
   // What no prediction may beat.
   for (size_t i = 0; i < index.size(); ++i) {
@@ -100,6 +108,7 @@ class Evaluator {
     Ablate();
     for (size_t t = 0; t < tables_.tables.size(); ++t) HASE_RETURN_IF_ERROR(RunTable(t));
     Summarise();
+    if (holdout_ >= 0) AddBaselines(tables_, static_cast<size_t>(holdout_), out_);
     return std::move(out_);
   }
 
@@ -176,7 +185,7 @@ class Evaluator {
               [&](const Table& of, const TableRow& r) { return !LeftOut(of, r); }, progress_));
       e = &retrained;
     }
-    if (e == nullptr || e->trees.tree_count() == 0) return {};
+    if (e == nullptr || e->trees.empty()) return {};
     const Quantiles constant = ConstantWidth(*e, table);
     for (auto& [device, bundle] : bundles) Score(*e, table, bundle, constant);
     return {};
@@ -246,7 +255,7 @@ class Evaluator {
     }
     if (holdout_ >= 0 && options_.calibrate > 0) {
       const auto taken = TakeEvenly(table, bundle.rows, CalibrationShare(table));
-      const auto p = Predict(e, table, name, taken);
+      const auto p = Predict(e, table, tables_.devices[bundle.device], taken);
       std::vector<CalibrationPoint> points;
       for (size_t i = 0; i < taken.size(); ++i) {
         points.push_back(PointOf(e, table, p, i, taken[i]));
@@ -254,7 +263,7 @@ class Evaluator {
       correction = Correction::Fit(points);
       out_.calibration_rows += std::ssize(taken);
     }
-    const auto p = Predict(e, table, name, bundle.rows);
+    const auto p = Predict(e, table, tables_.devices[bundle.device], bundle.rows);
     for (size_t i = 0; i < bundle.rows.size(); ++i) {
       const TableRow& r = table.rows[bundle.rows[i]];
       auto point = PointOf(e, table, p, i, bundle.rows[i]);
@@ -272,7 +281,6 @@ class Evaluator {
   }
 
   void Summarise();
-  void AddScaledRoofline(Group& group, std::span<const size_t> members);
 
   Tables& tables_;
   const ModelFile& model_;
@@ -326,9 +334,13 @@ void Evaluator::Summarise() {
     g.r2_log = 1 - residual / std::max(1e-12, squares - sum * sum / n);
     std::ranges::nth_element(ape, ape.begin() + static_cast<int64_t>(ape.size() / 2));
     g.median_ape = ape[ape.size() / 2];
-    if (holdout_ >= 0) AddScaledRoofline(g, list);
     out_.mape_mean_of_groups += g.mape;
     const bool session = tables_.tables[t].convention == Convention::kTensorFlowSession;
+    if (g.rows >= kHeadlineRows) {
+      ++out_.large_groups;
+      out_.covered_groups += g.coverage >= 0.76 && g.coverage <= 0.84 ? 1 : 0;
+      out_.interval_score_ratio += g.interval_score / g.constant_score;
+    }
     if (g.rows >= kHeadlineRows && g.vendor == "NVIDIA" && !session) {
       headline[g.op_class][g.device].push_back(g.mape);
       ++out_.headline_groups;
@@ -338,6 +350,7 @@ void Evaluator::Summarise() {
   if (!out_.groups.empty()) {
     out_.mape_mean_of_groups /= static_cast<double>(out_.groups.size());
   }
+  out_.interval_score_ratio /= static_cast<double>(std::max<int64_t>(1, out_.large_groups));
   for (const auto& [op_class, devices] : headline) {
     double of_class = 0;
     for (const auto& [device, mapes] : devices) {
@@ -347,43 +360,6 @@ void Evaluator::Summarise() {
     }
     out_.headline_mape +=
         of_class / static_cast<double>(devices.size()) / static_cast<double>(headline.size());
-  }
-}
-
-// The source card is the one nearest in peak and bandwidth; no time of the held-out device is read.
-void Evaluator::AddScaledRoofline(Group& group, std::span<const size_t> members) {
-  const Table& table = tables_.tables[out_.scored[members[0]].table];
-  const auto& target = tables_.devices[static_cast<size_t>(holdout_)];
-  std::vector<char> present(tables_.devices.size(), 0);
-  for (const auto& r : table.rows) present[r.device] = 1;
-  double nearest = 1e9;
-  size_t source = 0;
-  for (size_t d = 0; d < tables_.devices.size(); ++d) {
-    if (static_cast<int>(d) == holdout_ || present[d] == 0) continue;
-    const auto& spec = tables_.devices[d];
-    const double distance = std::abs(std::log(spec.peak_tflops[0] / target.peak_tflops[0])) +
-                            std::abs(std::log(spec.bandwidth_gb_s / target.bandwidth_gb_s)) +
-                            (spec.vendor == target.vendor ? 0 : 10);
-    if (distance < nearest) {
-      nearest = distance;
-      source = d;
-    }
-  }
-  std::map<uint32_t, float> known;  // kernel -> log ratio on the source card
-  for (const auto& r : table.rows) {
-    if (r.device == source) known[r.kernel] = r.log_ratio;
-  }
-  double sum = 0;
-  for (const size_t i : members) {
-    const TableRow& r = table.rows[out_.scored[i].row];
-    const auto it = known.find(r.kernel);
-    if (it == known.end()) continue;
-    sum += std::abs(std::exp(it->second - r.log_ratio) - 1);
-    ++group.scaled_rows;
-  }
-  group.source_card = tables_.devices[source].name;
-  if (group.scaled_rows > 0) {
-    group.scaled_roofline_mape = sum / static_cast<double>(group.scaled_rows);
   }
 }
 

@@ -34,17 +34,26 @@ struct ScoredRow {
   double uncalibrated = 0;  // the error without the device's own correction
 };
 
+// What needs no trees, for a held-out device. The source card is the nearest other card with rows
+// of the group's class and precision: least sum of |log ratio| of fp32 peak and of bandwidth, cards
+// of the same maker first.
+struct Baselines {
+  std::string source_card;  // empty: no other card has such rows
+  // Roofline times the median of (measured / roofline) of the source card's training rows.
+  double scaled_roofline_mape = 0;
+  // The very kernel's measured time on the source card times the ratio of rooflines, on those rows
+  // where it was measured; and the predictor (before calibration, and as it is) on the same rows.
+  int64_t same_kernel_rows = 0;
+  double same_kernel_mape = 0, uncalibrated_on_same = 0, calibrated_on_same = 0;
+};
+
 struct Group {
   std::string data_set, device, vendor, op_class, precision;
   int64_t rows = 0;
   double mape = 0, median_ape = 0, r2_log = 0, coverage = 0, interval_score = 0;
   double constant_score = 0;     // of constant-width conformal intervals
   double uncalibrated_mape = 0;  // equals mape unless calibrated
-  // Held-out devices: a measured time of the same kernel on `source_card`, times the ratio of
-  // rooflines, for those rows where there is one.
-  std::string source_card;
-  int64_t scaled_rows = 0;
-  double scaled_roofline_mape = 0;
+  Baselines baselines;           // held-out devices only
 };
 
 struct Evaluation {
@@ -58,6 +67,16 @@ struct Evaluation {
   // kHeadlineRows rows, TensorFlow sessions apart.
   double headline_mape = 0;
   int64_t headline_groups = 0;
+  // Of groups of at least kHeadlineRows rows: how many, how many cover 76–84 %, and the mean of
+  // their interval scores over those of constant width.
+  int64_t large_groups = 0, covered_groups = 0;
+  double interval_score_ratio = 0;
+  // Means over op classes for a held-out device.
+  struct HeldOut {
+    double mape = 0, uncalibrated_mape = 0, scaled_roofline_mape = 0;
+    // Classes with kernels that the source card measured too.
+    double same_kernel_mape = 0, uncalibrated_on_same = 0, calibrated_on_same = 0;
+  } held_out;
 };
 constexpr int64_t kHeadlineRows = 400;
 

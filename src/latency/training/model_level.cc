@@ -95,7 +95,14 @@ ModelGroup Summarise(std::span<const ModelScore* const> scores) {
 
 }  // namespace
 
-Result<ModelEvaluation> EvaluateModels(const ModelRows& rows, const KernelModel& model) {
+ModelSplit SplitOf(std::string_view zoo_model) {
+  return std::ranges::find(kCalibrationNetworks, zoo_model) != std::end(kCalibrationNetworks)
+             ? ModelSplit::kCalibration
+             : ModelSplit::kTest;
+}
+
+Result<ModelEvaluation> EvaluateModels(const ModelRows& rows, const KernelModel& model,
+                                       ModelSplit split) {
   HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
   HASE_ASSIGN_OR_RETURN(const auto data, DataDir());
   model::ModelLibrary library(data);
@@ -123,13 +130,16 @@ Result<ModelEvaluation> EvaluateModels(const ModelRows& rows, const KernelModel&
     out.scores.back().row.device = spec->name;
   }
   const Predictor predictor(&kernels, types, {}, {.kernel_model = &model});
+  // Torch7 ran with cuDNN 5.
+  const Predictor old(&kernels, types, {}, {.kernel_model = &model, .old_libraries = true});
   std::vector<Size> sizes(out.scores.size());
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<size_t>> groups;
   for (size_t i = 0; i < out.scores.size(); ++i) {
     ModelScore& s = out.scores[i];
-    const Estimate* e = predictor.Find(places[i].first, places[i].second, s.row.batch);
+    const Predictor& used = s.row.table == "cnn_benchmarks" ? old : predictor;
+    const Estimate* e = used.Find(places[i].first, places[i].second, s.row.batch);
     if (e == nullptr) {
-      return Invalid(predictor.WhyNot(places[i].first, places[i].second, s.row.batch));
+      return Invalid(used.WhyNot(places[i].first, places[i].second, s.row.batch));
     }
     s.predicted_ms = 1e3 * e->latency_s;
     s.p10_ms = 1e3 * e->QuantileOfOne(0.1);
@@ -156,11 +166,14 @@ Result<ModelEvaluation> EvaluateModels(const ModelRows& rows, const KernelModel&
     for (size_t i = 0; i < members.size(); ++i) {
       out.scores[members[i]].fit_ms = LinearFit(scores, own, i);
     }
+    std::erase_if(scores, [&](const auto* s) { return SplitOf(s->row.model) != split; });
+    if (scores.empty()) continue;
     ModelGroup group = Summarise(scores);
     std::tie(group.table, group.device, group.precision) = key;
     group.seen = Seen(model, group.device);
     out.groups.push_back(std::move(group));
   }
+  std::erase_if(out.scores, [&](const auto& s) { return SplitOf(s.row.model) != split; });
   return out;
 }
 

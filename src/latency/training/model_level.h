@@ -1,21 +1,28 @@
 // Whole models: published latencies of networks that the zoo has, against the predictor.
 //
 // Four tables (PaddleClas on V100 with TensorRT, pytorch-gpu-benchmark, timm, cnn-benchmarks) are
-// brought to (zoo model, card, batch, precision, runtime). They are test data only. Beside the
-// predictor stands a fit a · GMACs + b · activations per table and card, leave one model out, which
-// has seen the card's other models.
+// brought to (zoo model, card, batch, precision, runtime). They are test data, but for three
+// networks that are named below and scored by nobody: constants of whole models come from those.
+// Beside the predictor stands a fit a · GMACs + b · activations per table and card, leave one model
+// out, which has seen the card's other models.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "latency/kernel_model.h"
 
 namespace hase::latency {
+
+// The calibration split: a plain, a residual and a dense network.
+constexpr std::string_view kCalibrationNetworks[] = {"vgg13", "resnet34", "densenet169"};
+enum class ModelSplit : uint8_t { kTest, kCalibration };
+ModelSplit SplitOf(std::string_view zoo_model);
 
 struct ModelRow {
   std::string table, device, model;  // device: the table's own name; model: of the zoo
@@ -52,6 +59,8 @@ struct ModelEvaluation {
   std::vector<ModelGroup> groups;
   std::map<std::string, int64_t> dropped;
 };
-Result<ModelEvaluation> EvaluateModels(const ModelRows& rows, const KernelModel& model);
+// Scores one of the splits; the linear fit always sees both.
+Result<ModelEvaluation> EvaluateModels(const ModelRows& rows, const KernelModel& model,
+                                       ModelSplit split);
 
 }  // namespace hase::latency

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -13,7 +14,8 @@ namespace {
 
 class Loader {
  public:
-  Loader(const cluster::Catalogue& catalogue, Tables& out) : catalogue_(catalogue), out_(out) {}
+  Loader(const cluster::Catalogue& catalogue, const KeepKernel& keep, Tables& out)
+      : catalogue_(catalogue), keep_(keep), out_(out) {}
 
   void Add(Row&& row) {
     const auto& kernel = row.sample.kernel;
@@ -43,6 +45,9 @@ class Loader {
     r.precision = kernel.precision;
     r.digest = RowDigest(row);
     r.kernel = static_cast<uint32_t>(Fnv1a64(GeometryKey(kernel)));
+    if (keep_ && keep_(r, row.convention, *target.spec)) {
+      table.kept.push_back({static_cast<uint32_t>(table.rows.size()), kernel});
+    }
     table.rows.push_back(r);
     table.x.insert(table.x.end(), features.values.begin(), features.values.end());
   }
@@ -80,6 +85,7 @@ class Loader {
   }
 
   const cluster::Catalogue& catalogue_;
+  const KeepKernel& keep_;
   Tables& out_;
   std::map<std::string, int> index_;
   std::map<std::string, int64_t> unknown_;
@@ -94,11 +100,16 @@ std::vector<float> Table::Gather(std::span<const uint32_t> index) const {
   return out;
 }
 
+const model::Kernel* Table::Kernel(uint32_t row) const {
+  const auto it = std::ranges::lower_bound(kept, row, {}, &KeptKernel::row);
+  return it == kept.end() || it->row != row ? nullptr : &it->kernel;
+}
+
 Result<Tables> LoadTables(std::span<const std::filesystem::path> paths,
-                          std::span<const std::string> only) {
+                          std::span<const std::string> only, const KeepKernel& keep) {
   HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
   Tables out;
-  Loader loader(catalogue, out);
+  Loader loader(catalogue, keep, out);
   HASE_ASSIGN_OR_RETURN(
       out.report, ReadKernelRows(paths, only, [&](Row&& row) { loader.Add(std::move(row)); }));
   loader.CountUnknown();

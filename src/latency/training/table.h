@@ -27,6 +27,11 @@ struct TableRow {
   uint32_t kernel = 0;  // hash of the launch alone: equal on all cards
 };
 
+struct KeptKernel {
+  uint32_t row = 0;
+  model::Kernel kernel;
+};
+
 struct Table {
   Family family = Family::kConv;
   Convention convention = Convention::kPyTorchEvents;
@@ -34,9 +39,12 @@ struct Table {
   size_t width = 0;
   std::vector<float> x;  // row-major, width floats a row
   std::vector<TableRow> rows;
+  std::vector<KeptKernel> kept;  // of the rows asked for, ascending
   std::span<const float> Row(size_t i) const { return {x.data() + i * width, width}; }
   // The rows of `index`, one after the other.
   std::vector<float> Gather(std::span<const uint32_t> index) const;
+  // The kernel of a row, if it was kept.
+  const model::Kernel* Kernel(uint32_t row) const;
 };
 
 struct Tables {
@@ -46,8 +54,10 @@ struct Tables {
 };
 
 // Rows of cards that the catalogue does not know are dropped and counted. `only`: data sets wanted,
-// empty = all.
+// empty = all. `keep`: the rows whose kernels are kept (rows of cards left out are also predicted
+// as another card would see them).
+using KeepKernel = std::function<bool(const TableRow&, Convention, const cluster::DeviceSpec&)>;
 Result<Tables> LoadTables(std::span<const std::filesystem::path> paths,
-                          std::span<const std::string> only);
+                          std::span<const std::string> only, const KeepKernel& keep = {});
 
 }  // namespace hase::latency

@@ -1,8 +1,9 @@
 // Trainer: from tables to the model file.
 //
-// Per (family, convention): trees on the training buckets (2–9), error sizes on one half of the
-// calibration bucket, conformal quantiles on the other half, and quantiles for unseen devices from
-// smaller trees trained with each NVIDIA device left out in turn. The test bucket (0) is never
+// Per (family, convention): trees on the training buckets (2–9), error sizes from the errors of
+// smaller trees that saw one half of those and predicted the other, conformal quantiles of
+// error / size on the calibration bucket (1), and quantiles for unseen devices from smaller trees
+// trained with each NVIDIA device left out in turn. The test bucket (0) is never
 // looked at.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "latency/training/booster.h"
+#include "latency/training/selection.h"
 #include "latency/training/table.h"
 
 namespace hase::latency {
@@ -24,12 +26,12 @@ struct TrainOptions {
 
 using Progress = std::function<void(const std::string&)>;
 
-// Which rows may be trained on (beside the test bucket, which never is).
-using RowFilter = std::function<bool(const Table&, const TableRow&)>;
-
 Result<Ensemble> TrainEnsemble(const Tables& tables, const Table& table,
                                const TrainOptions& options, const RowFilter& filter,
                                const Progress& progress);
+// Rows whose kernels training needs: LoadTables' `keep`.
+bool KeptForTraining(const TableRow& row, Convention convention, const cluster::DeviceSpec& spec);
+
 Result<ModelFile> TrainModel(const Tables& tables, const TrainOptions& options,
                              const Progress& progress);
 
