@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/file.h"
 
 namespace hase::latency {
 namespace {
@@ -265,9 +264,18 @@ Result<Trees> Trees::Parse(std::string_view bytes) {
   return out;
 }
 
+// How many thresholds lie at or below the value: a binary search whose steps are moves, not jumps
+// that nobody could foresee.
 uint8_t Trees::Bin(size_t feature, float value) const {
   const auto& list = thresholds_[feature];
-  return static_cast<uint8_t>(std::upper_bound(list.begin(), list.end(), value) - list.begin());
+  const float* from = list.data();
+  for (size_t left = list.size(); left > 1;) {
+    const size_t half = left / 2;
+    from += from[half - 1] <= value ? half : 0;
+    left -= half;
+  }
+  const bool last = !list.empty() && *from <= value;
+  return static_cast<uint8_t>(from - list.data() + (last ? 1 : 0));
 }
 
 void Trees::Predict(std::span<const float> rows, std::span<float> out) const {
@@ -362,36 +370,6 @@ void Trees::PredictEndings(std::span<const float> rows, size_t shared,
       }
     }
   }
-}
-
-struct PackedTrees::State {
-  std::string name, packed;
-  std::once_flag once;
-  Trees trees;
-};
-
-PackedTrees::PackedTrees() : PackedTrees(Trees()) {}
-PackedTrees::PackedTrees(Trees trees) : state_(std::make_shared<State>()) {
-  state_->trees = std::move(trees);
-}
-PackedTrees::PackedTrees(std::string name, std::string packed) : state_(std::make_shared<State>()) {
-  state_->name = std::move(name);
-  state_->packed = std::move(packed);
-}
-
-bool PackedTrees::empty() const { return state_->packed.empty() && get().tree_count() == 0; }
-
-const Trees& PackedTrees::get() const {
-  State& state = *state_;
-  if (state.packed.empty()) return state.trees;
-  std::call_once(state.once, [&] {
-    const auto bytes = Decompress(state.packed);
-    HASE_CHECK(bytes.has_value(), "{}: {}", state.name, bytes.error().message);
-    auto trees = Trees::Parse(*bytes);
-    HASE_CHECK(trees.has_value(), "{}: {}", state.name, trees.error().message);
-    state.trees = std::move(*trees);
-  });
-  return state.trees;
 }
 
 }  // namespace hase::latency

@@ -272,6 +272,12 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
   HASE_ASSIGN_OR_RETURN(auto tables, latency::LoadTables(paths, flags.sets, keep));
   options.calibrate = flags.calibrate;
   options.ablate = flags.ablate;
+  if (std::erase(options.ablate, "calibration") > 0) {
+    if (flags.holdout.empty()) {
+      return Usage("--ablate calibration needs --holdout-device: seen devices have none");
+    }
+    options.calibrate = 0;
+  }
   options.sample = flags.sample;
   options.threads = flags.threads;
   const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -345,8 +351,9 @@ Action SetUpEvaluate(CLI::App& command) {
       ->check(CLI::Range(0, 100000));
   command
       .add_option("--ablate", flags->ablate,
-                  "Retrain without: roofline, tiles, specification (may be repeated)")
-      ->check(CLI::IsMember({"roofline", "tiles", "specification"}));
+                  "Retrain without: roofline, tiles, specification, calibration (of a held-out "
+                  "device); may be repeated")
+      ->check(CLI::IsMember({"roofline", "tiles", "specification", "calibration"}));
   command.add_option("--sample", flags->sample,
                      "Training rows per ensemble where it retrains (0 = all)");
   command.add_option("--threads", flags->threads, "Threads where it retrains")
