@@ -22,6 +22,9 @@ if(HASE_SANITIZE)
                       -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=${HASE_SANITIZE})
 endif()
+if(HASE_FUZZ)  # a fuzzer finds its way by the branches that the rooms' code takes
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+endif()
 
 function(hase_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS;DEPS;PRIVATE_DEPS;TEST_DEPS" ${ARGN})

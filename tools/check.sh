@@ -39,6 +39,17 @@ sanitizers() {
   ctest --test-dir build/dev --output-on-failure -j "$(nproc)" -LE 'slow|timing'
 }
 
+# What a fuzz target starts from: files the tests have already.
+seeds() {
+  case "$1" in
+    cluster_yaml_fuzz) ls tests/bad/cluster_*.yaml examples/*.yaml tests/data/inss/cluster_*.yaml ;;
+    jobs_csv_fuzz) ls tests/bad/jobs_*.csv tests/bad/jobs_*.jsonl ;;
+    kernels_json_fuzz) ls tests/bad/*.kernels.json data/zoo/vgg11.kernels.json ;;
+    prometheus_fuzz) ls tests/telemetry/*.prom ;;
+    services_yaml_fuzz) ls tests/bad/services_*.yaml tests/data/inss/services_*.yaml ;;
+  esac
+}
+
 fuzz() {
   cmake --preset dev >/dev/null
   cmake --build --preset dev
@@ -49,8 +60,8 @@ fuzz() {
     local name corpus
     name=$(basename "$target")
     corpus=$(mktemp -d)
-    [ -d "tests/fuzz/$name" ] && cp -r "tests/fuzz/$name/." "$corpus/"
-    echo "-- $name: $seconds s"
+    seeds "$name" | xargs -I{} cp {} "$corpus/"
+    echo "-- $name: $seconds s from $(find "$corpus" -type f | wc -l) files"
     "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 \
       -verbosity=0 -artifact_prefix="build/$name-" "$corpus"
     rm -rf "$corpus"

@@ -20,8 +20,9 @@ Result<std::vector<Job>> ParseJobsJson(const std::string& name, std::string_view
 // What ParseJobsCsv reads back as the same jobs.
 std::string WriteJobsCsv(const std::vector<Job>& jobs);
 
-// `rate_file` paths are relative to the services file.
+// `rate_file` paths are relative to the services file, `path`.
 Result<std::vector<Service>> LoadServices(const std::string& path);
+Result<std::vector<Service>> ParseServices(const std::string& path, const std::string& text);
 Result<std::vector<RatePoint>> ParseRates(const std::string& name, std::string_view text);
 
 }  // namespace hase::workload

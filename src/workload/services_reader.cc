@@ -101,7 +101,12 @@ Result<std::vector<RatePoint>> ParseRates(const std::string& name, std::string_v
 }
 
 Result<std::vector<Service>> LoadServices(const std::string& path) {
-  HASE_ASSIGN_OR_RETURN(const Yaml root, Yaml::Load(path));
+  HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, int64_t{64} << 20));
+  return ParseServices(path, text);
+}
+
+Result<std::vector<Service>> ParseServices(const std::string& path, const std::string& text) {
+  HASE_ASSIGN_OR_RETURN(const Yaml root, Yaml::Parse(path, text));
   HASE_RETURN_IF_ERROR(root.CheckKeys({"services"}));
   HASE_ASSIGN_OR_RETURN(const Yaml list, root.Get("services"));
   HASE_ASSIGN_OR_RETURN(const auto items, list.Items());

@@ -6,7 +6,7 @@ usage: run_bad_inputs.py HASE [NAME…]
 NAME.expect holds three lines: the command line after `hase` ({} is the input file), the exit
 status, and a pattern that stderr must match. stderr must be one line, so that a script can show it.
 The input is NAME with any other ending (.onnx, .kernels.json, .yaml, .csv …); a command line without
-{} needs none.
+{} needs none. hase runs in this folder, so that a command line may name other files of the tests.
 """
 import pathlib
 import re
@@ -29,7 +29,7 @@ def complaint(hase, expect):
         command = command.replace("{}", shlex.quote(str(inputs[0])))
     try:
         run = subprocess.run([hase, *shlex.split(command)], capture_output=True, text=True,
-                             errors="replace", timeout=SECONDS)
+                             errors="replace", timeout=SECONDS, cwd=FOLDER)
     except subprocess.TimeoutExpired:
         return f"no answer within {SECONDS} s"
     lines = run.stderr.splitlines()
@@ -45,7 +45,7 @@ def complaint(hase, expect):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    hase, names = sys.argv[1], set(sys.argv[2:])
+    hase, names = str(pathlib.Path(sys.argv[1]).resolve()), set(sys.argv[2:])
     failed = ran = 0
     for expect in sorted(FOLDER.glob("*.expect")):
         if names and expect.name.removesuffix(".expect") not in names:
