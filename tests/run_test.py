@@ -79,15 +79,17 @@ def workers_of(pid):
 
 
 def killed_engine(folder):
-    """kill -9 twice, then --resume: every job ends once, with all its inputs."""
+    """kill -9 and an interrupt, then --resume: every job ends once, with all its inputs."""
     rows = [(f"j{i}", "steady", 2, 160, i * 0.1) for i in range(6)] + [("last", "tiny", 1, 50, 0.5)]
     start = fresh(folder, rows, "--policy", "round-robin,mct")
-    for chunks in (3, 9):
-        process = subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for chunks, end in ((3, signal.SIGKILL), (9, signal.SIGINT)):
+        process = subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         expect(wait_for(folder, "chunk", chunks, process), "no chunk was done before the kill")
         children = workers_of(process.pid)
-        process.kill()
-        process.wait()
+        process.send_signal(end)
+        said = process.communicate()[1]
+        if end == signal.SIGINT:
+            expect(process.returncode == 130 and "--resume --state" in said, f"interrupted: {process.returncode} {said}")
         time.sleep(0.3)
         alive = [c for c in children if pathlib.Path(f"/proc/{c}/stat").exists()
                  and pathlib.Path(f"/proc/{c}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"]

@@ -27,9 +27,7 @@ Result<std::unique_ptr<Predicting>> Predicting::Make(const model::ModelLibrary* 
           "estimates";
     }
   }
-  if (const auto file = DataFile("memory_ort_cpu.yaml")) {
-    HASE_ASSIGN_OR_RETURN(options.cpu_memory, latency::LoadCpuMemoryLaw(*file));
-  }
+  HASE_ASSIGN_OR_RETURN(options.cpu_memory, latency::ShippedCpuMemoryLaw());
   made->predictor_ = std::make_unique<latency::Predictor>(&made->kernels_, std::move(types),
                                                           std::move(samples), std::move(options));
   return made;

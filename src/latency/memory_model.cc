@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/paths.h"
 #include "base/yaml.h"
 
 namespace hase::latency {
@@ -10,35 +11,31 @@ namespace {
 double Of(Bytes b) { return static_cast<double>(b.value()); }
 Bytes Round(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
 
+bool IsConvolution(model::OpClass op_class) {
+  return op_class == model::OpClass::kConv || op_class == model::OpClass::kDepthwiseConv ||
+         op_class == model::OpClass::kGroupedConv;
+}
+
 }  // namespace
 
-Bytes ConvolutionWeights(const model::ModelKernels& model) {
-  int64_t bytes = 0;
-  for (const auto& kernel : model.kernels) {
-    const bool convolution = kernel.op_class == model::OpClass::kConv ||
-                             kernel.op_class == model::OpClass::kDepthwiseConv ||
-                             kernel.op_class == model::OpClass::kGroupedConv;
-    if (convolution) bytes += kernel.bytes_weights;
-  }
-  return Bytes(bytes);
-}
-
-Bytes LargestWeights(const model::ModelKernels& model) {
-  int64_t bytes = 0;
-  for (const auto& kernel : model.kernels) bytes = std::max(bytes, kernel.bytes_weights);
-  return Bytes(bytes);
-}
-
 MemoryPeaks CpuMemory(const model::ModelKernels& model, const CpuMemoryLaw& law) {
-  const double convolutions = Of(ConvolutionWeights(model));
-  const double others = std::max(Of(model.memory.weights) - convolutions, 0.0);
-  const double load = law.load_margin * (law.load_fixed + law.load_convolutions * convolutions +
-                                         others + Of(LargestWeights(model)));
-  const double run = law.run_fixed +
-                     law.run_per_kernel * static_cast<double>(model.kernels.size()) +
-                     law.run_convolutions * convolutions + others +
-                     law.run_activations * Of(model.memory.peak_activations) +
-                     Of(model.memory.input) + Of(model.memory.output);
+  double convolutions = 0, largest_other = 0;
+  for (const auto& kernel : model.kernels) {
+    const auto bytes = static_cast<double>(kernel.bytes_weights);
+    if (IsConvolution(kernel.op_class)) {
+      convolutions += bytes;
+    } else {
+      largest_other = std::max(largest_other, bytes);
+    }
+  }
+  const double weights = std::max(Of(model.memory.weights), convolutions);
+  const double input = Of(model.memory.input);
+  const double loaded = law.run_fixed +
+                        law.run_per_kernel * static_cast<double>(model.kernels.size()) + weights +
+                        input;
+  const double load = std::max({law.reorder_fixed + weights + convolutions,
+                                law.pack_fixed + weights + largest_other, loaded});
+  const double run = loaded + law.run_arena * Of(model.memory.arena) + Of(model.memory.output);
   return {Round(Of(law.base) + load), Round(Of(law.base) + run)};
 }
 
@@ -57,22 +54,24 @@ MemoryPeaks GpuMemory(const model::ModelKernels& model, const cluster::DeviceTyp
   return {Round(load), Round(run)};
 }
 
+Result<CpuMemoryLaw> ShippedCpuMemoryLaw() {
+  HASE_ASSIGN_OR_RETURN(const auto file, DataFile("memory_ort_cpu.yaml"));
+  return LoadCpuMemoryLaw(file);
+}
+
 Result<CpuMemoryLaw> LoadCpuMemoryLaw(const std::filesystem::path& path) {
   HASE_ASSIGN_OR_RETURN(const Yaml yaml, Yaml::Load(path.string()));
-  HASE_RETURN_IF_ERROR(
-      yaml.CheckKeys({"base_bytes", "load_fixed", "load_convolutions", "load_margin", "run_fixed",
-                      "run_per_kernel", "run_convolutions", "run_activations"}));
+  HASE_RETURN_IF_ERROR(yaml.CheckKeys(
+      {"base_bytes", "reorder_fixed", "pack_fixed", "run_fixed", "run_per_kernel", "run_arena"}));
   CpuMemoryLaw law;
   HASE_ASSIGN_OR_RETURN(const int64_t base, yaml.Integer("base_bytes"));
   law.base = Bytes(base);
   const std::pair<const char*, double CpuMemoryLaw::*> fields[] = {
-      {"load_fixed", &CpuMemoryLaw::load_fixed},
-      {"load_convolutions", &CpuMemoryLaw::load_convolutions},
-      {"load_margin", &CpuMemoryLaw::load_margin},
+      {"reorder_fixed", &CpuMemoryLaw::reorder_fixed},
+      {"pack_fixed", &CpuMemoryLaw::pack_fixed},
       {"run_fixed", &CpuMemoryLaw::run_fixed},
       {"run_per_kernel", &CpuMemoryLaw::run_per_kernel},
-      {"run_convolutions", &CpuMemoryLaw::run_convolutions},
-      {"run_activations", &CpuMemoryLaw::run_activations}};
+      {"run_arena", &CpuMemoryLaw::run_arena}};
   for (const auto& [key, field] : fields) {
     HASE_ASSIGN_OR_RETURN(law.*field, yaml.Number(key));
     if (law.*field < 0) {

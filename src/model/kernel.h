@@ -100,6 +100,7 @@ std::string GeometryKey(const Kernel& kernel, bool with_batch = true);
 struct MemoryTerms {
   Bytes weights;            // as the runtime keeps them
   Bytes peak_activations;   // greatest sum of live tensors in execution order
+  Bytes arena;              // what ONNX Runtime's CPU arena holds after a run (arena.h)
   Bytes largest_workspace;  // estimate of im2col / algorithm workspace
   Bytes input, output;      // what is copied in and out per run
 };

@@ -39,7 +39,7 @@ constexpr Operator kOperators[] = {
     {"LpPool", kPool, kWindow},
     {"GlobalAveragePool", kGlobalPool, kPerInput},
     {"GlobalMaxPool", kGlobalPool, kPerInput},
-    {"BatchNormalization", kBatchNorm, kPerOutput, 2, kInPlace},
+    {"BatchNormalization", kBatchNorm, kPerOutput, 2, kPlain},
     {"Softmax", kSoftmax, kPerOutput, 4, kInPlace},
     {"LogSoftmax", kSoftmax, kPerOutput, 4, kInPlace},
     {"Hardmax", kSoftmax, kPerOutput, 1},

@@ -16,6 +16,7 @@
 #include "apps/live/live_run.h"
 #include "apps/live/setting.h"
 #include "apps/live/true_times.h"
+#include "apps/predicting.h"
 #include "base/paths.h"
 #include "cluster/cluster_file.h"
 #include "cluster/detect.h"
@@ -219,15 +220,17 @@ Result<SeedResult> RunSeed(const Flags& flags, const Stage& stage, uint64_t seed
   result.seed = seed;
   HASE_ASSIGN_OR_RETURN(auto models,
                         live::InternModels(PairsAsJobs(stage.quick), stage.state, true));
-  HASE_ASSIGN_OR_RETURN(const auto estimator,
-                        live::MachineEstimator::Make(models, stage.cluster, stage.samples));
+  HASE_ASSIGN_OR_RETURN(
+      const auto predicting,
+      apps::Predicting::Make(models.library.get(), stage.cluster.types, stage.samples));
+  const latency::Estimator& estimator = predicting->predictor();
   const DeviceTypeId fastest = stage.cluster.devices[0].type;
   std::string why_not;
   result.jobs = live::DrawDemoJobs(seed, stage.quick, [&](const live::Pair& pair) {
     const auto id = *models.table.Find({std::string(pair.model), std::nullopt});
-    const auto* estimate = estimator->Find(id, fastest, pair.batch);
+    const auto* estimate = estimator.Find(id, fastest, pair.batch);
     if (!estimate) {
-      why_not = estimator->WhyNot(id, fastest, pair.batch);
+      why_not = estimator.WhyNot(id, fastest, pair.batch);
       return live::PairTime{.batch_s = 1, .load_s = 1};
     }
     return live::PairTime{.batch_s = estimate->latency_s, .load_s = estimate->load_s};
@@ -237,10 +240,10 @@ Result<SeedResult> RunSeed(const Flags& flags, const Stage& stage, uint64_t seed
     result.inputs.push_back({.job = job, .model = *models.table.Find({job.model, std::nullopt})});
   stage.Say(fmt::format("\n  2  Run {} jobs (seed {}) for real: first round-robin, then hase.\n",
                         result.jobs.size(), seed));
-  live::TrueTimes truth(stage.cluster, *estimator);
+  live::TrueTimes truth(stage.cluster, estimator);
   truth.Add(stage.samples, models.table);
   for (const char* policy : {"round-robin", "hase"}) {
-    HASE_ASSIGN_OR_RETURN(Act act, Perform(stage, models, *estimator, result, policy));
+    HASE_ASSIGN_OR_RETURN(Act act, Perform(stage, models, estimator, result, policy));
     truth.Add(act.result.records);
     result.stolen = std::max(result.stolen, live::StolenTime(stage.cluster, act.result.records));
     const auto points = measurement::PredictionPoints(act.result.outcome);

@@ -89,6 +89,7 @@ void PrintJson(const ModelKernels& model) {
                                        {"memory_bytes",
                                         {{"weights", memory.weights.value()},
                                          {"peak_activations", memory.peak_activations.value()},
+                                         {"arena", memory.arena.value()},
                                          {"largest_workspace", memory.largest_workspace.value()},
                                          {"input", memory.input.value()},
                                          {"output", memory.output.value()}}},

@@ -3,9 +3,11 @@
 // The accepted jobs and every step are in STATE/hase.db before they happen; --resume goes on with
 // a queue whose run was killed, from each job's last finished chunk.
 #include <fmt/format.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 
 #include "apps/cli/commands.h"
@@ -13,6 +15,7 @@
 #include "apps/live/live_run.h"
 #include "apps/live/setting.h"
 #include "apps/live/true_times.h"
+#include "apps/predicting.h"
 #include "base/file.h"
 #include "base/paths.h"
 #include "cluster/cluster_file.h"
@@ -40,7 +43,12 @@ struct Queue {
   cluster::Cluster cluster;
   std::vector<workload::Job> jobs;
   live::Models models;
-  std::unique_ptr<latency::Estimator> estimator;
+  std::unique_ptr<apps::Predicting> predicting;    // one of these two
+  std::unique_ptr<latency::TableEstimator> table;  // (from --estimates)
+  const latency::Estimator& estimator() const {
+    if (table) return *table;
+    return predicting->predictor();
+  }
   std::vector<latency::Sample> samples;  // measured before
 };
 
@@ -94,14 +102,15 @@ Result<Queue> Open(measurement::Store& store, const fs::path& state) {
     if (bench) type.bench = *bench;
   }
   if (estimates.empty()) {
-    HASE_ASSIGN_OR_RETURN(queue.estimator,
-                          live::MachineEstimator::Make(queue.models, queue.cluster, queue.samples));
+    HASE_ASSIGN_OR_RETURN(
+        queue.predicting,
+        apps::Predicting::Make(queue.models.library.get(), queue.cluster.types, queue.samples));
   } else {
     HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(estimates));
     HASE_ASSIGN_OR_RETURN(
         auto table,
         latency::TableEstimator::Parse(estimates, text, queue.models.table, queue.cluster.types));
-    queue.estimator = std::make_unique<latency::TableEstimator>(std::move(table));
+    queue.table = std::make_unique<latency::TableEstimator>(std::move(table));
   }
   return queue;
 }
@@ -165,7 +174,7 @@ Result<Done> RunPolicy(const measurement::StoredRun& run, const Queue& queue,
   HASE_ASSIGN_OR_RETURN(done.result, live::Run({.cluster = queue.cluster,
                                                 .jobs = inputs,
                                                 .models = queue.models.files,
-                                                .estimator = *queue.estimator,
+                                                .estimator = queue.estimator(),
                                                 .policy = run.policy,
                                                 .journal = *journal,
                                                 .elapsed = elapsed,
@@ -221,7 +230,7 @@ void PrintTable(const json& all) {
 
 // Bound and closed gaps over all policies, from the measurements of those that ran now.
 void PutBound(const Queue& queue, const std::vector<Done>& runs, json& all) {
-  live::TrueTimes truth(queue.cluster, *queue.estimator);
+  live::TrueTimes truth(queue.cluster, queue.estimator());
   truth.Add(queue.samples, queue.models.table);
   for (const Done& run : runs)
     if (run.result) truth.Add(run.result->records);
@@ -280,6 +289,14 @@ Status WriteEvents(const std::string& path, measurement::Store& store,
   return WriteFileAtomically(path, text);
 }
 
+// Every step is in the state folder before it happens, and workers end with us: an interrupted run
+// needs no tidying, only to say how it goes on.
+std::string last_words;
+void SayHowToGoOn(int) {
+  [[maybe_unused]] const auto written = ::write(2, last_words.data(), last_words.size());
+  _exit(130);
+}
+
 Result<int> RunQueue(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(const fs::path state, StateDir(flags.state));
   HASE_ASSIGN_OR_RETURN(const auto store, measurement::Store::Open(state));
@@ -291,6 +308,10 @@ Result<int> RunQueue(const Flags& flags) {
     });
   };
   HASE_ASSIGN_OR_RETURN(const auto stored, store->Runs());
+  last_words = fmt::format(
+      "\nhase run: interrupted; hase run --resume --state {} goes on with it\n", state.string());
+  std::signal(SIGINT, SayHowToGoOn);
+  std::signal(SIGTERM, SayHowToGoOn);
   std::vector<Done> runs;
   for (const auto& run : stored) {
     if (run.done) {

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "cluster/detect.h"
-#include "latency/predictor.h"
 #include "model/zoo/zoo.h"
 
 namespace hase::live {
@@ -51,36 +50,6 @@ Result<Models> InternModels(const std::vector<workload::Job>& jobs, const fs::pa
     models.inputs.push_back({.job = job, .model = id});
   }
   return models;
-}
-
-struct MachineEstimator::State {
-  explicit State(const model::ModelLibrary* library) : kernels(library) {}
-  latency::LibraryKernels kernels;
-  std::optional<latency::Predictor> predictor;
-};
-
-MachineEstimator::MachineEstimator(std::unique_ptr<State> state) : state_(std::move(state)) {}
-MachineEstimator::~MachineEstimator() = default;
-
-Result<std::unique_ptr<MachineEstimator>> MachineEstimator::Make(
-    const Models& models, const cluster::Cluster& cluster, std::vector<latency::Sample> samples) {
-  auto state = std::make_unique<State>(models.library.get());
-  state->predictor.emplace(&state->kernels, cluster.types, std::move(samples),
-                           latency::Predictor::Options{});
-  return std::unique_ptr<MachineEstimator>(new MachineEstimator(std::move(state)));
-}
-
-const latency::Estimate* MachineEstimator::Find(ModelId model, DeviceTypeId type,
-                                                int64_t batch) const {
-  return state_->predictor->Find(model, type, batch);
-}
-std::string MachineEstimator::WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const {
-  return state_->predictor->WhyNot(model, type, batch);
-}
-double MachineEstimator::Slowdown(const latency::Tenant& tenant, DeviceTypeId type,
-                                  std::span<const latency::Tenant> others,
-                                  const latency::ForeignLoad& foreign) const {
-  return state_->predictor->Slowdown(tenant, type, others, foreign);
 }
 
 std::string MachineName() {

@@ -1,5 +1,5 @@
-// Setting: what a live command needs before anything runs — the machine's devices, the jobs, a file
-// to load for every model, and an estimator for them.
+// Setting: what a live command needs before anything runs: the jobs, and a file to load for every
+// model.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cluster/device.h"
 #include "execution/backends/local/local_executor.h"
 #include "execution/engine.h"
-#include "latency/estimator.h"
-#include "latency/sample.h"
 #include "model/library.h"
 #include "model/model_table.h"
 #include "workload/job.h"
@@ -35,26 +32,6 @@ struct Models {
 // `lower`: read and lower every model now (what the predictor needs).
 Result<Models> InternModels(const std::vector<workload::Job>& jobs,
                             const std::filesystem::path& state, bool lower);
-
-// The trained predictor over measurements of this machine; keeps what it borrows.
-class MachineEstimator : public latency::Estimator {
- public:
-  // `samples` as evidence; `models.library` must outlive this.
-  static Result<std::unique_ptr<MachineEstimator>> Make(const Models& models,
-                                                        const cluster::Cluster& cluster,
-                                                        std::vector<latency::Sample> samples);
-  ~MachineEstimator() override;
-  const latency::Estimate* Find(ModelId model, DeviceTypeId type, int64_t batch) const override;
-  std::string WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const override;
-  double Slowdown(const latency::Tenant& tenant, DeviceTypeId type,
-                  std::span<const latency::Tenant> others,
-                  const latency::ForeignLoad& foreign) const override;
-
- private:
-  struct State;
-  explicit MachineEstimator(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
 
 // This machine's name in samples.db.
 std::string MachineName();

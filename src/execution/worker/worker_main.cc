@@ -1,6 +1,7 @@
 // The worker's own side: one session, run in batches, talking over a socket. It never computes what
 // it was not asked to, and ends when its parent's end of the socket closes.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -140,6 +141,7 @@ class Server {
     options.intra_threads = load.threads;
     options.optimisation = load.optimisation;
     options.provider = load.provider;
+    options.lean = true;
     options.cuda_device = load.cuda_device;
     options.dimensions = load.dimensions;
     if (!load.profile_prefix.empty()) options.profile_prefix = load.profile_prefix;
@@ -240,6 +242,10 @@ class Server {
 }  // namespace
 
 int WorkerMain(int fd, Nanos started) {
+  // Freed weights go back to the system at once: by default glibc learns from the first large free
+  // to keep blocks of that size, and a model that is repacked while loading stays twice as large.
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
   Server server(fd, started);
   const int status = server.Serve();
   // What ONNX Runtime's destructors would tidy up, the kernel does faster.

@@ -82,12 +82,14 @@ void UseCuda(const SessionOptions& options, Ort::SessionOptions& native) {
   native.AppendExecutionProvider_CUDA(cuda);
 }
 
-// ONNX Runtime takes a CPU arena's limit only through an allocator that the environment shares with
-// all sessions of the process. So the first limit given in a process stands.
-void LimitCpuArena(Bytes limit, Ort::SessionOptions& native) {
+// ONNX Runtime takes a CPU arena's settings only through an allocator that the environment shares
+// with all sessions of the process. So the first limit given in a process stands.
+void ShareCpuArena(std::optional<Bytes> limit, Ort::SessionOptions& native) {
   static const bool registered = [&] {
     const auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
-    const Ort::ArenaCfg config(static_cast<size_t>(limit.value()), 1, -1, -1);
+    constexpr int kExtendByWhatIsAsked = 1, kDefault = -1;
+    const Ort::ArenaCfg config(static_cast<size_t>(limit.value_or(Bytes(0)).value()),
+                               kExtendByWhatIsAsked, kDefault, kDefault);
     Environment().CreateAndRegisterAllocator(memory, config);
     return true;
   }();
@@ -120,8 +122,9 @@ Ort::SessionOptions Translate(const SessionOptions& options) {
   }
   if (options.provider == Provider::kCuda) {
     UseCuda(options, native);
-  } else if (options.arena_limit) {
-    LimitCpuArena(*options.arena_limit, native);
+  } else if (options.lean || options.arena_limit) {
+    if (options.lean) native.DisableMemPattern();
+    ShareCpuArena(options.arena_limit, native);
   }
   return native;
 }
