@@ -32,21 +32,25 @@ def run(*words):
 
 
 BASE = 30_000_000  # a worker with ONNX Runtime loaded and no model
+MARGIN = 1.05  # aimed at above what is measured: models differ from those of the fit
 
 
 def features(inspected):
     """What src/latency/memory_model.h reads of a model."""
     convolution = ("conv", "depthwise_conv", "grouped_conv")
     kernels, memory = inspected["kernels"], inspected["memory_bytes"]
-    convolutions = sum(k["bytes_weights"] for k in kernels if k["op_class"] in convolution)
+    of_convolutions = [k["bytes_weights"] for k in kernels if k["op_class"] in convolution]
+    convolutions = sum(of_convolutions)
     return {"weights": max(memory["weights"], convolutions), "convolutions": convolutions,
+            "largest": max(of_convolutions, default=0),
             "largest_other": max([k["bytes_weights"] for k in kernels if k["op_class"] not in convolution] or [0]),
             "kernels": len(kernels), "input": memory["input"], "output": memory["output"], "arena": memory["arena"]}
 
 
 def law(f, c):
     loaded = c["run_fixed"] + c["run_per_kernel"] * f["kernels"] + f["weights"] + f["input"]
-    load = max(c["reorder_fixed"] + f["weights"] + f["convolutions"], c["pack_fixed"] + f["weights"] + f["largest_other"],
+    reorder = c["reorder_fixed"] + c["reorder_largest"] * f["largest"] + c["reorder_per_kernel"] * f["kernels"]
+    load = max(reorder + f["weights"] + f["convolutions"], c["pack_fixed"] + f["weights"] + f["largest_other"],
                loaded)
     return {"load": BASE + load, "run": BASE + loaded + c["run_arena"] * f["arena"] + f["output"]}
 
@@ -57,14 +61,14 @@ def loss(cases, c):
     for f, measured in cases:
         guess = law(f, c)
         for peak in ("load", "run"):
-            error = guess[peak] / measured[peak] - 1
+            error = guess[peak] / (MARGIN * measured[peak]) - 1
             total += error if error > 0 else -9 * error
     return total
 
 
 def fit(cases):
     """Coordinate descent from round numbers, in steps that halve: few parameters, a smooth loss."""
-    c = {"reorder_fixed": 40e6, "pack_fixed": 20e6, "run_fixed": 20e6, "run_per_kernel": 20e3, "run_arena": 1.0}
+    c = {"reorder_fixed": 20e6, "reorder_largest": 2.0, "reorder_per_kernel": 20e3, "pack_fixed": 20e6, "run_fixed": 20e6, "run_per_kernel": 20e3, "run_arena": 1.0}
     step = {key: 0.5 * value for key, value in c.items()}
     best = loss(cases, c)
     for _ in range(60):

@@ -19,22 +19,23 @@ bool IsConvolution(model::OpClass op_class) {
 }  // namespace
 
 MemoryPeaks CpuMemory(const model::ModelKernels& model, const CpuMemoryLaw& law) {
-  double convolutions = 0, largest_other = 0;
+  double convolutions = 0, largest = 0, largest_other = 0;
   for (const auto& kernel : model.kernels) {
     const auto bytes = static_cast<double>(kernel.bytes_weights);
     if (IsConvolution(kernel.op_class)) {
       convolutions += bytes;
+      largest = std::max(largest, bytes);
     } else {
       largest_other = std::max(largest_other, bytes);
     }
   }
   const double weights = std::max(Of(model.memory.weights), convolutions);
-  const double input = Of(model.memory.input);
-  const double loaded = law.run_fixed +
-                        law.run_per_kernel * static_cast<double>(model.kernels.size()) + weights +
-                        input;
-  const double load = std::max({law.reorder_fixed + weights + convolutions,
-                                law.pack_fixed + weights + largest_other, loaded});
+  const auto kernels = static_cast<double>(model.kernels.size());
+  const double loaded =
+      law.run_fixed + law.run_per_kernel * kernels + weights + Of(model.memory.input);
+  const double reorder = law.reorder_fixed + law.reorder_largest * largest +
+                         law.reorder_per_kernel * kernels + weights + convolutions;
+  const double load = std::max({reorder, law.pack_fixed + weights + largest_other, loaded});
   const double run = loaded + law.run_arena * Of(model.memory.arena) + Of(model.memory.output);
   return {Round(Of(law.base) + load), Round(Of(law.base) + run)};
 }
@@ -61,13 +62,16 @@ Result<CpuMemoryLaw> ShippedCpuMemoryLaw() {
 
 Result<CpuMemoryLaw> LoadCpuMemoryLaw(const std::filesystem::path& path) {
   HASE_ASSIGN_OR_RETURN(const Yaml yaml, Yaml::Load(path.string()));
-  HASE_RETURN_IF_ERROR(yaml.CheckKeys(
-      {"base_bytes", "reorder_fixed", "pack_fixed", "run_fixed", "run_per_kernel", "run_arena"}));
+  HASE_RETURN_IF_ERROR(
+      yaml.CheckKeys({"base_bytes", "reorder_fixed", "reorder_largest", "reorder_per_kernel",
+                      "pack_fixed", "run_fixed", "run_per_kernel", "run_arena"}));
   CpuMemoryLaw law;
   HASE_ASSIGN_OR_RETURN(const int64_t base, yaml.Integer("base_bytes"));
   law.base = Bytes(base);
   const std::pair<const char*, double CpuMemoryLaw::*> fields[] = {
       {"reorder_fixed", &CpuMemoryLaw::reorder_fixed},
+      {"reorder_largest", &CpuMemoryLaw::reorder_largest},
+      {"reorder_per_kernel", &CpuMemoryLaw::reorder_per_kernel},
       {"pack_fixed", &CpuMemoryLaw::pack_fixed},
       {"run_fixed", &CpuMemoryLaw::run_fixed},
       {"run_per_kernel", &CpuMemoryLaw::run_per_kernel},

@@ -2,7 +2,8 @@
 // terms. Coefficients are fitted to measured peaks (data/memory_ort_cpu.yaml says how, and with
 // what result) and mean something:
 //   load = base + the greatest of three moments:
-//     reorder_fixed + 2 · convolution weights + other weights   blocked copies stand beside them
+//     reorder_fixed + reorder_largest · the largest convolution's weights + reorder_per_kernel ·
+//       kernels + 2 · convolution weights + other weights       blocked copies stand beside them
 //     pack_fixed + weights + largest other weight               matrices are packed one by one
 //     run_fixed + per_kernel · kernels + weights + input        loaded, the input made
 //   run  = base + run_fixed + per_kernel · kernels + weights + a · arena + input + output
@@ -24,7 +25,7 @@ struct MemoryPeaks {
 
 struct CpuMemoryLaw {
   Bytes base;  // a worker with ONNX Runtime loaded and no model
-  double reorder_fixed = 0, pack_fixed = 0;
+  double reorder_fixed = 0, reorder_largest = 0, reorder_per_kernel = 0, pack_fixed = 0;
   double run_fixed = 0, run_per_kernel = 0, run_arena = 1;
 };
 

@@ -33,8 +33,8 @@ struct SessionOptions {
   Provider provider = Provider::kCpu;
   int cuda_device = 0;
   std::optional<Bytes> arena_limit;  // CUDA: the provider's limit; CPU: the arena's greatest size
-  // CPU: an arena that grows by what is asked for, and no second block planned for later runs: up to
-  // half the memory at the same speed (docs/predictor-cpu.md).
+  // CPU: an arena that grows by what is asked for, and no second block planned for later runs: up
+  // to half the memory at the same speed (docs/predictor-cpu.md).
   bool lean = false;
   // Symbolic dimensions to fix, by name ("N" → 8). Names the model lacks are ignored by ORT.
   std::vector<std::pair<std::string, int64_t>> dimensions;
