@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/paths.h"
+#include "cluster/catalogue.h"
 #include "latency/calibration.h"
 #include "latency/ensemble.h"
 
@@ -116,6 +117,19 @@ KernelModel KernelModel::RooflineOnly() { return KernelModel(std::make_unique<Im
 Result<KernelModel> KernelModel::Load(const std::filesystem::path& path) {
   HASE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path));
   HASE_ASSIGN_OR_RETURN(auto file, ReadModelFile(path.string(), bytes));
+  // Files of earlier versions name their cards only.
+  std::optional<cluster::Catalogue> catalogue;
+  for (auto& e : file.ensembles) {
+    if (e.specs.size() == e.devices.size()) continue;
+    if (!catalogue) {
+      HASE_ASSIGN_OR_RETURN(catalogue, cluster::Catalogue::Load());
+    }
+    e.specs.clear();
+    for (const auto& name : e.devices) {
+      HASE_ASSIGN_OR_RETURN(auto spec, catalogue->Find(name));
+      e.specs.push_back(std::move(spec));
+    }
+  }
   return FromFile(std::move(file));
 }
 

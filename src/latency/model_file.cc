@@ -82,23 +82,14 @@ Result<E> EnumFrom(const std::string& text, int count) {
 }
 
 Result<PackedTrees> TreesFrom(std::string_view blocks, const Json& place, size_t features,
-                              std::string name, bool checked) {
+                              std::string name) {
   const auto from = place.at(0).get<size_t>(), length = place.at(1).get<size_t>();
   if (length == 0) return PackedTrees();
   if (from > blocks.size() || length > blocks.size() - from) return Invalid("cut short");
-  const auto packed = blocks.substr(from, length);
-  if (!checked) {  // a file without a checksum is unpacked at once
-    HASE_ASSIGN_OR_RETURN(const auto bytes, Decompress(packed));
-    HASE_ASSIGN_OR_RETURN(auto trees, Trees::Parse(bytes));
-    if (trees.feature_count() != features) return Invalid("trees over other features");
-    return PackedTrees(std::move(trees));
-  }
-  if (place.at(2).get<size_t>() != features) return Invalid("trees over other features");
-  return PackedTrees(std::move(name), std::string(packed));
+  return PackedTrees(std::move(name), std::string(blocks.substr(from, length)), features);
 }
 
-Result<Ensemble> EnsembleFrom(const std::string& name, const Json& json, std::string_view blocks,
-                              bool checked) {
+Result<Ensemble> EnsembleFrom(const std::string& name, const Json& json, std::string_view blocks) {
   Ensemble e;
   HASE_ASSIGN_OR_RETURN(e.family, EnumFrom<Family>(json.at("family"), kFamilyCount));
   HASE_ASSIGN_OR_RETURN(e.convention,
@@ -124,8 +115,8 @@ Result<Ensemble> EnsembleFrom(const std::string& name, const Json& json, std::st
   for (const auto& values : e.identities) {
     if (values.size() != identity) return Invalid("an identity of the wrong length");
   }
-  HASE_ASSIGN_OR_RETURN(e.trees, TreesFrom(blocks, json.at("trees"), names.size(), name, checked));
-  HASE_ASSIGN_OR_RETURN(e.size, TreesFrom(blocks, json.at("size"), names.size(), name, checked));
+  HASE_ASSIGN_OR_RETURN(e.trees, TreesFrom(blocks, json.at("trees"), names.size(), name));
+  HASE_ASSIGN_OR_RETURN(e.size, TreesFrom(blocks, json.at("size"), names.size(), name));
   return e;
 }
 
@@ -134,9 +125,9 @@ Result<Ensemble> EnsembleFrom(const std::string& name, const Json& json, std::st
 Result<std::string> WriteModelFile(const ModelFile& file) {
   std::string blocks;
   const auto add = [&](const PackedTrees& trees) -> Result<Json> {
-    if (trees.empty()) return Json::array({blocks.size(), 0, 0});
+    if (trees.empty()) return Json::array({blocks.size(), 0});
     HASE_ASSIGN_OR_RETURN(const auto packed, Compress(trees->Serialise()));
-    Json place = Json::array({blocks.size(), packed.size(), trees->feature_count()});
+    Json place = Json::array({blocks.size(), packed.size()});
     blocks += packed;
     return place;
   };
@@ -182,12 +173,12 @@ Result<ModelFile> ReadModelFile(std::string name, std::string_view bytes) {
   try {
     const Json header = Json::parse(text);
     file.trained_on = header.at("trained_on").get<std::string>();
-    const bool checked = header.contains("checksum");
-    if (checked && header.at("checksum").get<uint64_t>() != Checksum(blocks)) {
+    // Files of earlier versions have none; the .xz blocks carry one each, looked at when unpacked.
+    if (header.contains("checksum") && header.at("checksum").get<uint64_t>() != Checksum(blocks)) {
       return bad("damaged trees");
     }
     for (const auto& json : header.at("ensembles")) {
-      auto ensemble = EnsembleFrom(name, json, blocks, checked);
+      auto ensemble = EnsembleFrom(name, json, blocks);
       if (!ensemble) return bad(ensemble.error().message);
       file.ensembles.push_back(std::move(*ensemble));
     }

@@ -1,4 +1,8 @@
-#include "base/check.h"
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+
 #include "base/file.h"
 #include "latency/trees.h"
 
@@ -6,6 +10,7 @@ namespace hase::latency {
 
 struct PackedTrees::State {
   std::string name, packed;
+  size_t features = 0;
   std::once_flag once;
   Trees trees;
 };
@@ -14,7 +19,9 @@ PackedTrees::PackedTrees() : PackedTrees(Trees()) {}
 PackedTrees::PackedTrees(Trees trees) : state_(std::make_shared<State>()) {
   state_->trees = std::move(trees);
 }
-PackedTrees::PackedTrees(std::string name, std::string packed) : state_(std::make_shared<State>()) {
+PackedTrees::PackedTrees(std::string name, std::string packed, size_t features)
+    : state_(std::make_shared<State>()) {
+  state_->features = features;
   state_->name = std::move(name);
   state_->packed = std::move(packed);
 }
@@ -26,9 +33,12 @@ const Trees& PackedTrees::get() const {
   if (state.packed.empty()) return state.trees;
   std::call_once(state.once, [&] {
     const auto bytes = Decompress(state.packed);
-    HASE_CHECK(bytes.has_value(), "{}: {}", state.name, bytes.error().message);
-    auto trees = Trees::Parse(*bytes);
-    HASE_CHECK(trees.has_value(), "{}: {}", state.name, trees.error().message);
+    auto trees = bytes ? Trees::Parse(*bytes) : Result<Trees>(std::unexpected(bytes.error()));
+    if (!trees || trees->feature_count() != state.features) {
+      fmt::print(stderr, "{}: {}; take the shipped file or run `hase train`\n", state.name,
+                 trees ? "trees over other features" : trees.error().message);
+      std::exit(1);
+    }
     state.trees = std::move(*trees);
   });
   return state.trees;

@@ -90,9 +90,9 @@ class PackedTrees {
  public:
   PackedTrees();
   PackedTrees(Trees trees);  // NOLINT(google-explicit-constructor): trees are packed trees
-  // `name`: for the message if the data turns out not to be trees, which ends the program: callers
-  // have compared a checksum.
-  PackedTrees(std::string name, std::string packed);
+  // `name`: of the file, for the message if the data turns out not to be trees over so many
+  // features. That late it can only end the program (status 1): callers check what they can before.
+  PackedTrees(std::string name, std::string packed, size_t features);
   bool empty() const;
   const Trees& get() const;
   const Trees* operator->() const { return &get(); }

@@ -131,7 +131,7 @@ TEST(Trees, PackedOnesAreUnpackedWhenAskedFor) {
   ASSERT_TRUE(trees);
   const auto packed = Compress(trees->Serialise());
   ASSERT_TRUE(packed);
-  const PackedTrees late("a test", *packed);
+  const PackedTrees late("a test", *packed, kWidth);
   EXPECT_FALSE(late.empty());
   EXPECT_EQ(late->Serialise(), trees->Serialise());
   EXPECT_TRUE(PackedTrees().empty());
