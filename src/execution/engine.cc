@@ -476,6 +476,16 @@ Status Engine::Core::Start(const placement::Start& start) {
 Status Engine::Core::Reserve(const placement::Reserve& reserve) {
   JobState& job = state_.job(reserve.job);
   if (!job.open() || !job.arrived) return {};
+  if (job.running == 0) {
+    job.promise = {{},
+                   reserve.from,
+                   reserve.probability,
+                   reserve.planned_start,
+                   reserve.expected,
+                   reserve.deviation};
+    for (const Slot& slot : reserve.slots) job.promise.devices.push_back(slot.device);
+    state_.SyncQueue(reserve.job);
+  }
   const bool again = reserved_.contains({job.spec.arrival, reserve.job});
   if (again && job.reserved == reserve.slots && job.reserved_from == reserve.from) return {};
   job.reserved = reserve.slots;

@@ -115,6 +115,7 @@ QueuedJob State::QueueLine(JobId id) const {
   line.host_cores_milli = state.spec.host_cores_milli;
   line.host_memory = state.spec.host_memory;
   line.memory_factor = state.memory_factor;
+  line.promise = state.promise;
   return line;
 }
 
@@ -130,6 +131,7 @@ void State::SyncQueue(JobId id) {
     at->inputs_left = state.inputs_left;
     at->running_parts = state.running;
     at->memory_factor = state.memory_factor;
+    at->promise = state.promise;
   } else if (there) {
     queue_.erase(at);
   } else if (wanted) {
@@ -295,6 +297,15 @@ void State::TakeHost(const JobState& job, std::span<const Slot> slots, int sign)
   }
 }
 
+void State::NotePromise(const JobState& job, Nanos now) {
+  const placement::Promise& promise = job.promise;
+  if (promise.devices.empty() || promise.deviation <= Nanos(0)) return;
+  auto& outcomes = promise_outcomes_;
+  if (outcomes.size() >= placement::kPromiseOutcomes) outcomes.erase(outcomes.begin());
+  outcomes.push_back(
+      {ToSeconds(now - promise.expected) / ToSeconds(promise.deviation), now <= promise.from});
+}
+
 RunId State::Place(const placement::Start& start, Nanos now) {
   JobState& job = jobs_[start.job.index()];
   const RunId id(static_cast<uint32_t>(runs_.size()));
@@ -327,6 +338,8 @@ RunId State::Place(const placement::Start& start, Nanos now) {
     device_runs_[slot.device.index()].push_back(id);
   }
   TakeHost(job, start.slots, 1);
+  if (!job.outcome.first_start) NotePromise(job, now);
+  job.promise = {};
   job.inputs_left -= start.inputs;
   ++job.running;
   runs_.push_back(std::move(run));
@@ -407,6 +420,7 @@ placement::PlanningView State::View(Nanos now, bool everything_changed) const {
   view.estimator = &estimator_;
   view.changed_devices = changed_;
   view.everything_changed = everything_changed;
+  view.promise_outcomes = promise_outcomes_;
   return view;
 }
 

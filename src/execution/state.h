@@ -32,6 +32,7 @@ struct JobState {
   double memory_factor = 1;
   std::vector<placement::Slot> reserved;
   Nanos reserved_from;
+  placement::Promise promise;  // the last Reserve, for a policy that starts anew; gone once started
   JobOutcome outcome;
   bool open() const { return outcome.ending == Ending::kOpen; }
 };
@@ -77,6 +78,8 @@ class State {
 
   placement::PlanningView View(Nanos now, bool everything_changed) const;
   void ForgetChanges();
+  // The job starts for the first time: how its promise came out, if it had one.
+  void NotePromise(const JobState& job, Nanos now);
   int overruns() const { return overruns_; }
 
  private:
@@ -97,6 +100,7 @@ class State {
   std::vector<placement::NodeState> nodes_;
   std::vector<DeviceId> changed_;
   std::vector<bool> is_changed_;
+  std::vector<placement::PromiseOutcome> promise_outcomes_;
   int overruns_ = 0;
 };
 

@@ -89,10 +89,29 @@ Spread LaterOf(const Spread& a, const Spread& b) {
   return {first, std::max(0.0, second - first * first)};
 }
 
+Spread StillToCome(const Spread& whole, double elapsed_s) {
+  if (elapsed_s <= 0) return whole;
+  if (whole.mean_s <= 0 || whole.variance_s2 <= 0) {
+    return {std::max(0.0, whole.mean_s - elapsed_s), 0};
+  }
+  const double sigma2 = std::log1p(whole.variance_s2 / (whole.mean_s * whole.mean_s));
+  const double sigma = std::sqrt(sigma2);
+  const double a = (std::log(whole.mean_s) - sigma2 / 2 - std::log(elapsed_s)) / sigma;
+  const double alive = NormalCdf(a);
+  if (alive < 1e-9) {  // far beyond: the tail falls off at this rate
+    const double rest = elapsed_s * sigma / std::max(1.0, -a);
+    return {rest, rest * rest};
+  }
+  const double first = whole.mean_s * NormalCdf(a + sigma) / alive;
+  const double second =
+      whole.mean_s * whole.mean_s * std::exp(sigma2) * NormalCdf(a + 2 * sigma) / alive;
+  return {std::max(0.0, first - elapsed_s), std::max(0.0, second - first * first)};
+}
+
 DeviceForecast ForecastDevice(const PlanningView& view, const DeviceState& device,
                               std::span<const Resident> joining) {
   DeviceForecast result;
-  result.made_at = result.free_at = view.now;
+  result.made_at = result.free_at = result.since = view.now;
   if (device.residents.empty() && joining.empty()) return result;
   std::vector<Resident> all(device.residents.begin(), device.residents.end());
   all.insert(all.end(), joining.begin(), joining.end());
@@ -102,6 +121,7 @@ DeviceForecast ForecastDevice(const PlanningView& view, const DeviceState& devic
   const double passed = ToSeconds(view.now - origin);
   if (!joining.empty() && passed > 0) AdvanceTo(view, device, all);
   const double offset = joining.empty() ? passed : 0;
+  if (joining.empty()) result.since = origin;
   const std::vector<double> finish = IntegrateFinish(view, device, all);
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i].left) {
@@ -111,7 +131,9 @@ DeviceForecast ForecastDevice(const PlanningView& view, const DeviceState& devic
     }
     const Spread& left = *all[i].left;
     const double stretch = left.mean_s > 0 ? finish[i] / left.mean_s : 1;
-    const Spread end{std::max(finish[i] - offset, 0.0), left.variance_s2 * stretch * stretch};
+    const double variance = left.variance_s2 * stretch * stretch;
+    const Spread end{std::max(finish[i] - offset, 0.0), variance};
+    result.joint = LaterOf(result.joint, {finish[i], variance});
     result.until_end.push_back(end);
     result.until_free = LaterOf(result.until_free, end);
   }

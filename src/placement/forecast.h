@@ -20,6 +20,10 @@ struct DeviceForecast {
   bool ends = true;            // false: a service lives here, the device is never wholly free
   Nanos free_at;               // mean time at which the last resident ends; `now` if none
   latency::Spread until_free;  // from now; never less than nothing
+  // The same joint finish as it was when the residents were last heard of, from then on: whatever
+  // the time, a fresh forecast says the same.
+  Nanos since;
+  latency::Spread joint;
   std::vector<latency::Spread> until_end;  // of each resident, in their order
 };
 
@@ -29,6 +33,10 @@ DeviceForecast ForecastDevice(const PlanningView& view, const DeviceState& devic
 
 // Moments of the later of two independent times.
 latency::Spread LaterOf(const latency::Spread& a, const latency::Spread& b);
+
+// Moments of what is still to come of `whole` when it has not ended after `elapsed_s`. (A
+// log-normal cut off below; work that nobody reports on until it ends.)
+latency::Spread StillToCome(const latency::Spread& whole, double elapsed_s);
 
 bool IsWarm(const DeviceState& device, ModelId model);
 

@@ -70,9 +70,13 @@ double JobTable::Least(const PlanningView& view, const QueuedJob& job) {
 
 namespace {
 // When something that is still running at `now` ends, said to end at `free_at`: if that is past, it
-// is expected to last a twentieth of what it has run so far.
+// is expected to last a twentieth of what it has run so far. Forecasts are sums of doubles: what is
+// past by no more than their rounding ends in this very moment and has overrun nothing.
+constexpr int64_t kRounding = 1'000;
 int64_t Overrun(int64_t now, int64_t started, int64_t free_at) {
-  return free_at > now ? free_at : now + (now - started) / 20 + 1;
+  if (free_at > now) return free_at;
+  if (free_at > now - kRounding) return now + 1;
+  return now + (now - started) / 20 + 1;
 }
 }  // namespace
 
@@ -212,6 +216,13 @@ std::optional<Spot> Frontier::SpotOf(const PlanningView& view, const JobOnType& 
     if (item.device == device.index()) return SpotOn(item, job, view.now);
   }
   return std::nullopt;
+}
+
+Nanos Frontier::FreeAt(const PlanningView& view, DeviceId device) const {
+  const Base& base = bases_[device.index()];
+  if (!base.open) return Nanos::Max();
+  if (base.free_at == 0) return view.now;
+  return Nanos(Overrun(view.now.value(), base.started, base.free_at));
 }
 
 Nanos Frontier::LevelEnd(std::span<const JobOnType> job) const {

@@ -81,6 +81,8 @@ class Frontier {
                              std::span<const JobOnType> row) const;
   // Where this device is next free; nullopt if it is down or never free.
   std::optional<Spot> SpotOf(const PlanningView& view, const JobOnType& job, DeviceId device) const;
+  // When what runs on this device now has ended (mean); Nanos::Max() if it never does.
+  Nanos FreeAt(const PlanningView& view, DeviceId device) const;
   void Take(const Spot& spot, Nanos until);
   // The last thing taken on this device ends earlier than said.
   void Shorten(DeviceId device, Nanos until);

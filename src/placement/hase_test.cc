@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "placement/admission.h"
 #include "placement/bounds.h"
+#include "placement/forecast.h"
 #include "placement/policy.h"
 #include "placement/test_world.h"
 
@@ -14,33 +17,84 @@ namespace {
 
 std::unique_ptr<Policy> Make(std::string_view spec) { return std::move(*MakePolicy(spec)); }
 
-// TODO(#4): none should break. What is asserted is today's share (docs/limits.md), so that it can
-// only get better.
-TEST(HasePromises, ExactPredictionsBreakFew) {
-  int made = 0, broken = 0, broken_shared = 0;
-  std::string first;
+constexpr const char* kScenarioSpecs[] = {"hase", "hase:objective=completion",
+                                          "hase:objective=fair", "hase:overdue_s=3"};
+
+// Exact predictions: no promise breaks, nothing is booked twice, no memory overcommitted (the
+// test world checks these at every start); devices that are lost are another test's.
+TEST(HasePromises, ExactPredictionsBreakNone) {
+  int made = 0;
+  double early_s = 0, waited_s = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
-    constexpr const char* kSpecs[] = {"hase", "hase:objective=completion", "hase:objective=fair",
-                                      "hase:overdue_s=3"};
-    const bool shareable = seed % 3 == 0;
-    TestWorld world = RandomWorld(seed, shareable, /*error=*/0);
-    const auto outcome = world.Run(*Make(kSpecs[seed % 4]));
+    TestWorld world = RandomWorld(seed, seed % 3 == 0, /*error=*/0);
+    const auto outcome = world.Run(*Make(kScenarioSpecs[seed % 4]));
     ASSERT_TRUE(outcome.broken.empty()) << "seed " << seed << ": " << outcome.broken.front();
     for (const auto& promise : outcome.promises) {
       ++made;
-      if (promise.kept) continue;
-      ++(shareable ? broken_shared : broken);
-      if (!shareable && first.empty()) {
-        first = "seed " + std::to_string(seed) + ", job " + std::to_string(promise.job.index()) +
-                ", promised by " + std::to_string(promise.from_s) + " s, made at " +
-                std::to_string(promise.made_s);
-      }
+      const double start = world.jobs[promise.job.index()].first_start_s;
+      early_s += promise.from_s - start;
+      waited_s += start - promise.made_s;
+      EXPECT_TRUE(promise.kept) << "seed " << seed << ", job " << promise.job.index()
+                                << ", promised at " << promise.made_s << " by " << promise.from_s
+                                << " s, started at " << start;
     }
   }
-  std::printf("exact predictions: %d promises, broken %d without and %d with sharing\n", made,
-              broken, broken_shared);
-  EXPECT_LE(broken + broken_shared, made / 40) << first;
+  // A promise is worth something only if it says when: half of the wait or less may be slack.
+  std::printf("exact predictions: %d promises, waits of %.2f s, promised %.2f s later on average\n",
+              made, waited_s / made, early_s / made);
   EXPECT_GT(made, 2000);
+  EXPECT_LT(early_s, 0.5 * waited_s);
+}
+
+// The first finish that the residents allow this job, by trying every device.
+double FirstFinish(const PlanningView& view, const QueuedJob& job,
+                   std::span<const DeviceState> devices) {
+  double first = std::numeric_limits<double>::infinity();
+  for (const DeviceState& device : devices) {
+    if (!device.up || EverFits(view, job, device) != Obstacle::kNone) continue;
+    const auto time = SoloTime(view, job, job.inputs_left, device);
+    const double free = ForecastDevice(view, device).until_free.mean_s;
+    first = std::min(first, free + time->mean_s);
+  }
+  return first;
+}
+
+// The job that has waited longest, once that is longer than W: what is started beside it leaves the
+// first finish that it could have as it was. Jobs with older promises are none of its "later" ones.
+TEST(HaseFairness, NoStartDelaysWhoHasWaitedTooLong) {
+  int checked = 0;
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
+    TestWorld world = RandomWorld(seed, seed % 2 == 0, /*error=*/0);
+    const auto policy =
+        Make(seed % 3 == 0 ? "hase:overdue_s=2,reservation_depth=0" : "hase:overdue_s=2");
+    world.Run(*policy, [&](const PlanningView& view, const Plan& plan) {
+      const auto oldest = std::ranges::find_if(view.queue, [](const QueuedJob& job) {
+        return job.running_parts == 0 && job.gang == 1 && job.max_parallel == 1;
+      });
+      if (oldest == view.queue.end() || ToSeconds(view.now - oldest->arrival) < 2) return;
+      if (oldest != view.queue.begin()) return;  // an older gang or cut job comes first
+      std::vector<DeviceState> after(view.devices.begin(), view.devices.end());
+      bool started = false;
+      for (const Decision& decision : plan.decisions) {
+        const auto* start = std::get_if<Start>(&decision);
+        if (!start) continue;
+        started = started || start->job == oldest->id;
+        const auto job = std::ranges::find(view.queue, start->job, &QueuedJob::id);
+        if (!job->promise.devices.empty()) continue;
+        for (const Slot& slot : start->slots) {
+          DeviceState& device = after[slot.device.index()];
+          device.residents.push_back(
+              *AsResident(view, *job, start->inputs, device, slot.share, slot.mode));
+        }
+      }
+      if (started) return;
+      ++checked;
+      EXPECT_LE(FirstFinish(view, *oldest, after), FirstFinish(view, *oldest, view.devices) + 1e-6)
+          << "seed " << seed << ", t " << ToSeconds(view.now) << ", job " << oldest->id.index();
+    });
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(checked, 200);
 }
 
 TEST(HasePromises, AFreshPolicyDecidesTheSame) {
@@ -65,7 +119,7 @@ TEST(HasePromises, AFreshPolicyDecidesTheSame) {
 }
 
 // One class of devices under steady load with mispredicted jobs: how many promises are kept?
-TEST(HasePromises, AreKeptAtLeastAsOftenAsPromised) {
+TEST(HasePromises, AreKeptAsOftenAsPromised) {
   for (const double probability : {0.8, 0.9, 0.95}) {
     int made = 0, kept = 0;
     for (uint64_t seed = 1; seed <= 40; ++seed) {
@@ -88,7 +142,7 @@ TEST(HasePromises, AreKeptAtLeastAsOftenAsPromised) {
     }
     const double fraction = static_cast<double>(kept) / made;
     std::printf("promised %.2f: kept %.3f of %d\n", probability, fraction, made);
-    EXPECT_GE(fraction, probability - 0.03);
+    EXPECT_NEAR(fraction, probability, 0.02);
   }
 }
 
@@ -159,6 +213,78 @@ TEST(HaseComplaints, OfTwoIdleCardsTheFasterOneIsTaken) {
   const ModelId model = world.estimator.Add({.latency_s = {1}});
   world.AddJob(model, 10, 0);
   EXPECT_NEAR(world.Run(*Make("hase")).makespan_s, 9.8, 1e-6);
+}
+
+// Each ablation switches off what it says, and nothing stays as it was.
+TEST(HaseAblation, BackfillOffKeepsTheOrder) {
+  TestWorld world;
+  world.AddDevices(2, DeviceTypeId(0), GiB(16));
+  const ModelId model = world.estimator.Add({.latency_s = {1}});
+  world.AddJob(model, 10, 0);
+  world.AddJob(model, 9, 1).gang = 2;  // waits for both devices until 10 s
+  world.AddJob(model, 5, 2);           // would be done by then
+  TestWorld strict = world;
+  world.Run(*Make("hase"));
+  strict.Run(*Make("hase:backfill=off"));
+  EXPECT_NEAR(world.jobs[2].first_start_s, 2, 1e-6);
+  EXPECT_NEAR(strict.jobs[2].first_start_s, 15, 1e-6);  // behind the gang's 5 s
+}
+
+TEST(HaseAblation, ReservationOffPromisesNothing) {
+  size_t made = 0, made_off = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    TestWorld world = RandomWorld(seed, false), silent = world;
+    made += world.Run(*Make("hase")).promises.size();
+    made_off += silent.Run(*Make("hase:reservation=off")).promises.size();
+  }
+  EXPECT_GT(made, 0u);
+  EXPECT_EQ(made_off, 0u);
+}
+
+TEST(HaseAblation, InterferenceOffSharesWhereItDoesNotPay) {
+  TestWorld world;
+  world.AddDevices(2, DeviceTypeId(0), GiB(16), {cluster::ShareMode::kMps});
+  const ModelId model = world.estimator.Add({.latency_s = {0.05}, .compute_part = 1});
+  for (int j = 0; j < 8; ++j) world.AddJob(model, 100, 0);
+  EXPECT_GT(world.Run(*Make("hase:interference=off")).co_located, 0);
+}
+
+TEST(HaseAblation, QuantileOffPromisesMeans) {
+  TestWorld world;
+  world.AddDevices(1, DeviceTypeId(0), GiB(16));
+  const ModelId model = world.estimator.Add({.latency_s = {1}, .sigma = 0.3});
+  world.AddJob(model, 10, 0);
+  world.AddJob(model, 5, 0);
+  TestWorld mean = world;
+  const double late = world.Run(*Make("hase")).promises.at(0).from_s;
+  EXPECT_NEAR(mean.Run(*Make("hase:quantile=off")).promises.at(0).from_s,
+              10 * std::exp(0.3 * 0.3 / 2), 1e-6);
+  EXPECT_GT(late, 13);
+}
+
+TEST(HaseAblation, ChunkingOffRunsInOnePiece) {
+  TestWorld world;
+  world.AddDevices(2, DeviceTypeId(0), GiB(16));
+  world.AddJob(world.estimator.Add({.latency_s = {1}}), 10, 0).max_parallel = 2;
+  TestWorld whole = world;
+  EXPECT_NEAR(world.Run(*Make("hase")).makespan_s, 5, 1e-6);
+  EXPECT_NEAR(whole.Run(*Make("hase:chunking=off")).makespan_s, 10, 1e-6);
+}
+
+// On paper the second type is twice as fast; for this model it is half as fast.
+TEST(HaseAblation, SpecificationsMislead) {
+  TestWorld world;
+  world.AddDevices(1, DeviceTypeId(0), GiB(16));
+  world.AddDevices(1, DeviceTypeId(1), GiB(16));
+  world.types[0].spec.peak_tflops[0] = 10;
+  world.types[1].spec.peak_tflops[0] = 20;
+  const ModelId model = world.estimator.Add({.latency_s = {1, 2}});
+  world.AddJob(model, 10, 0);
+  TestWorld misled = world;
+  world.Run(*Make("hase"));
+  EXPECT_NEAR(world.jobs[0].finish_s, 10, 1e-6);
+  misled.Run(*Make("hase:estimates=spec"));
+  EXPECT_NEAR(misled.jobs[0].finish_s, 20, 1e-6);
 }
 
 TEST(HaseDeadlines, RejectOrRunLate) {

@@ -48,6 +48,9 @@ struct Reserve {
   Nanos from;              // promised not to start later than this …
   double probability = 0;  // … with this probability
   Nanos planned_start;     // predicted (mean); a promise is renewed when this device changes
+  // Mean and standard deviation of the start when it was first promised: how promises come out is
+  // measured in these (PlanningView::promise_outcomes).
+  Nanos expected, deviation;
   Record record;
 };
 struct Wait {

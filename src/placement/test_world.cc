@@ -85,6 +85,7 @@ PlanningView TestWorld::View() {
   view.estimator = &estimator;
   view.changed_devices = changed_;
   view.everything_changed = first_;
+  view.promise_outcomes = promise_outcomes_;
   return view;
 }
 
@@ -153,7 +154,9 @@ void TestWorld::ApplyStart(const Start& start, Outcome& outcome) {
     auto resident = AsResident(view, test.job, start.inputs, device, slot.share, slot.mode);
     if (!resident) return;
     const double solo = resident->left->mean_s * test.truth_factor;
-    part.predicted.push_back(*resident->left);
+    if (part.predicted.empty() || resident->left->mean_s > part.predicted[0].mean_s) {
+      part.predicted.assign(start.slots.size(), *resident->left);  // lockstep: the slowest's pace
+    }
     part.total_s = part.left_s = std::max(part.total_s, solo);
     if (!device.residents.empty()) ++outcome.co_located;
     device.residents.push_back(*resident);
@@ -162,22 +165,35 @@ void TestWorld::ApplyStart(const Start& start, Outcome& outcome) {
   ++test.job.running_parts;
   if (test.first_start_s < 0) {
     test.first_start_s = ToSeconds(now_);
+    const Promise& promised = test.job.promise;
+    if (!promised.devices.empty() && promised.deviation > Nanos(0)) {
+      promise_outcomes_.push_back(
+          {ToSeconds(now_ - promised.expected) / ToSeconds(promised.deviation),
+           now_ <= promised.from});
+      if (promise_outcomes_.size() > kPromiseOutcomes) {
+        promise_outcomes_.erase(promise_outcomes_.begin());
+      }
+    }
     for (Kept& promise : outcome.promises) {
       if (promise.job == start.job) promise.kept = ToSeconds(now_) <= promise.from_s + 1e-6;
     }
   }
+  test.job.promise = {};
   ++outcome.starts;
   parts_.push_back(std::move(part));
   for (const Slot& slot : start.slots) Refresh(slot.device);
 }
 
 void TestWorld::Note(const Reserve& reserve, Outcome& outcome) {
+  if (jobs[reserve.job.index()].job.running_parts > 0) return;  // a rest: the job has started
   auto& known = jobs[reserve.job.index()].job.promise;
   known = {};
   for (const Slot& slot : reserve.slots) known.devices.push_back(slot.device);
   known.from = reserve.from;
   known.probability = reserve.probability;
   known.planned_start = reserve.planned_start;
+  known.expected = reserve.expected;
+  known.deviation = reserve.deviation;
   if (jobs[reserve.job.index()].first_start_s >= 0) return;  // a rest: the job has started
   for (const Kept& promise : outcome.promises) {
     if (promise.job == reserve.job) return;

@@ -103,6 +103,7 @@ class TestWorld {
   Nanos now_;
   std::vector<Part> parts_;
   std::vector<QueuedJob> queue_;
+  std::vector<PromiseOutcome> promise_outcomes_;
   std::vector<DeviceId> changed_;
   size_t failed_ = 0;
   bool first_ = true;

@@ -26,6 +26,13 @@ struct Promise {
   Nanos from;                     // promised not to start later than this …
   double probability = 0;         // … with this probability
   Nanos planned_start;            // where the policy saw it last
+  // Mean and standard deviation of the start as they were when it was first promised.
+  Nanos expected, deviation;
+};
+
+struct PromiseOutcome {
+  double error = 0;  // (start − expected) / deviation
+  bool kept = false;
 };
 
 struct QueuedJob {
@@ -114,7 +121,10 @@ struct PlanningView {
   // What changed since the last Decide(): policies with indexes update only these.
   std::span<const DeviceId> changed_devices;
   bool everything_changed = true;
+  // How promises made under uncertainty came out, oldest first: the engine keeps the last few.
+  std::span<const PromiseOutcome> promise_outcomes;
 };
+inline constexpr size_t kPromiseOutcomes = 256;
 
 struct ServiceDemand {
   ServiceId id;

@@ -9,33 +9,12 @@
 #include "placement/policies/factories.h"
 
 namespace hase::placement {
-namespace {
-
-// Believes that company costs nothing: the ablation interference=off.
-class BlindEstimator final : public latency::Estimator {
- public:
-  explicit BlindEstimator(const latency::Estimator& real) : real_(real) {}
-  const latency::Estimate* Find(ModelId model, DeviceTypeId type, int64_t batch) const override {
-    return real_.Find(model, type, batch);
-  }
-  std::string WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const override {
-    return real_.WhyNot(model, type, batch);
-  }
-  double Slowdown(const latency::Tenant&, DeviceTypeId, std::span<const latency::Tenant>,
-                  const latency::ForeignLoad&) const override {
-    return 1;
-  }
-
- private:
-  const latency::Estimator& real_;
-};
-
-std::string Missing(const QueuedJob& job, Nanos finish) {
+std::string Hase::Missing(const QueuedJob& job, Nanos finish) {
   if (!job.deadline || finish <= *job.deadline) return "";
   return fmt::format("; will miss its deadline by {:.1f} s", ToSeconds(finish - *job.deadline));
 }
 
-Candidate ToCandidate(const PlanningView& view, const Spot& spot) {
+Candidate Hase::ToCandidate(const PlanningView& view, const Spot& spot) {
   return {spot.device,
           kWholeDevice,
           spot.start,
@@ -45,8 +24,6 @@ Candidate ToCandidate(const PlanningView& view, const Spot& spot) {
                                 : "compute"};
 }
 
-}  // namespace
-
 Hase::Hase(const HaseOptions& options) : options_(options) {
   table_.SetMeansOnly(!options.quantile);
 }
@@ -54,11 +31,6 @@ Hase::Hase(const HaseOptions& options) : options_(options) {
 bool Hase::Rank::operator<(const Rank& other) const {
   return std::tuple(tier, -priority, key, arrival, job->id) <
          std::tuple(other.tier, -other.priority, other.key, other.arrival, other.job->id);
-}
-
-std::optional<Promise>& Hase::PromiseOf(JobId job) {
-  if (job.index() >= promises_.size()) promises_.resize(2 * job.index() + 1);
-  return promises_[job.index()];
 }
 
 void Hase::AdmitNew(const PlanningView& view, Plan& plan) {
@@ -77,7 +49,7 @@ void Hase::AdmitNew(const PlanningView& view, Plan& plan) {
     if (reject) {
       rejected_.push_back(job->id);
       plan.decisions.emplace_back(std::move(*reject));
-    } else if (!job->promise.devices.empty()) {
+    } else if (!job->promise.devices.empty() && job->running_parts == 0) {
       PromiseOf(job->id) = job->promise;
     }
   }
@@ -221,63 +193,15 @@ void Hase::EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left
   Place(view, parts_.back());
 }
 
-void Hase::EmitPromise(const PlanningView& view, const Planned& planned, bool renew, Plan& plan) {
-  auto& promise = PromiseOf(planned.job->id);
-  std::vector<DeviceId> devices;
-  for (const Spot& spot : planned.spots) devices.push_back(spot.device);
-  const bool same_place = promise && promise->devices == devices;
-  if (!promise) promise = {{}, LateStart(view, planned), options_.probability, Nanos(0)};
-  if (same_place && !renew) return;
-  promise->devices = std::move(devices);
-  promise->planned_start = planned.start();
-  Reserve reserve;
-  reserve.job = planned.job->id;
-  for (const Spot& spot : planned.spots) {
-    reserve.slots.push_back({spot.device, kWholeDevice, cluster::ShareMode::kExclusive});
-  }
-  reserve.from = promise->from;
-  reserve.probability = promise->probability;
-  reserve.planned_start = planned.start();
-  reserve.record.why =
-      fmt::format("waits for device {}, free at about {:.1f} s, rather than start elsewhere{}",
-                  planned.spots[0].device.index(), ToSeconds(planned.start()),
-                  Missing(*planned.job, planned.finish()));
-  reserve.record.predicted_finish = planned.finish();
-  reserve.record.candidates.push_back(ToCandidate(view, planned.spots[0]));
-  for (const Spot& spot : planned.runners_up) {
-    reserve.record.candidates.push_back(ToCandidate(view, spot));
-  }
-  plan.decisions.emplace_back(std::move(reserve));
-}
-
-void Hase::EmitPromises(const PlanningView& view, Plan& plan) {
-  // A promise is told again when it moves to another device, or when the order of the promised jobs
-  // changes: that order is what a plan falls back on.
-  std::vector<const Planned*> promised;
-  int64_t depth = options_.reservation_depth;
-  for (const Planned& planned : planned_) {
-    if (planned.started || planned.start() <= view.now || planned.job->running_parts > 0) continue;
-    if (depth-- > 0 || PromiseOf(planned.job->id)) promised.push_back(&planned);
-  }
-  std::ranges::stable_sort(promised, {}, [](const Planned* p) { return p->start(); });
-  bool reordered = false;
-  Nanos told;
-  for (const Planned* planned : promised) {
-    const auto& promise = PromiseOf(planned->job->id);
-    if (!promise) continue;
-    reordered = reordered || promise->planned_start < told;
-    told = promise->planned_start;
-  }
-  for (const Planned* planned : promised) EmitPromise(view, *planned, reordered, plan);
-}
-
 void Hase::Emit(const PlanningView& view, Plan& plan) {
   bool blocked = false;
+  co_located_ = false;
   parts_.clear();
   if (!planned_.empty()) {
     const auto row = table_.Get(view, *planned_[0].job);
     level_row_.assign(row.begin(), row.end());
   }
+  if (options_.sharing) BuildChain(view);
   for (size_t i = 0; i < planned_.size(); ++i) {  // grows by the rests of cut jobs
     if (planned_[i].start() > view.now) {
       blocked = true;
@@ -289,7 +213,7 @@ void Hase::Emit(const PlanningView& view, Plan& plan) {
       }
     }
   }
-  FillIdle(view, plan);
+  if (options_.backfill) FillIdle(view, plan);
   if (options_.sharing) Share(view, plan);
   EmitPromises(view, plan);
   std::optional<Nanos> first_wait;
@@ -301,13 +225,19 @@ void Hase::Emit(const PlanningView& view, Plan& plan) {
   if (frontier_.idle() > 0 && first_wait) {
     plan.wake_at = *first_wait + Nanos((*first_wait - view.now).value() / 20 + 1'000'000);
   }
+  // Who waits behind new company is told at once, on what then runs.
+  if (co_located_ && first_wait) plan.wake_at = view.now + Nanos(1'000);
+  for (const Decision& decision : plan.decisions) {
+    if (const auto* start = std::get_if<Start>(&decision)) PromiseOf(start->job).reset();
+  }
 }
 
 Plan Hase::Decide(const PlanningView& original) {
-  PlanningView view = original;
+  PlanningView view = options_.spec_only ? specification_.Of(original) : original;
   std::optional<BlindEstimator> blind;
-  if (!options_.interference) view.estimator = &blind.emplace(*original.estimator);
+  if (!options_.interference) view.estimator = &blind.emplace(*view.estimator);
   Plan plan;
+  late_by_ = PromiseQuantile(view);
   AdmitNew(view, plan);
   frontier_.Update(view);
   Order(view);

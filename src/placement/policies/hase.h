@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "placement/frontier.h"
+#include "placement/policies/hase_ablation.h"
 #include "placement/policies/hase_options.h"
 #include "placement/policy.h"
 #include "placement/rival.h"
@@ -55,6 +56,8 @@ class Hase final : public Policy {
   };
 
   // hase.cc
+  static std::string Missing(const QueuedJob& job, Nanos finish);
+  static Candidate ToCandidate(const PlanningView& view, const Spot& spot);
   void AdmitNew(const PlanningView& view, Plan& plan);
   void Order(const PlanningView& view);
   void Emit(const PlanningView& view, Plan& plan);
@@ -67,9 +70,6 @@ class Hase final : public Policy {
   int64_t EmitStart(const PlanningView& view, Planned& planned, Plan& plan);
   void EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left);
   void FillIdle(const PlanningView& view, Plan& plan);
-  void EmitPromises(const PlanningView& view, Plan& plan);
-  void EmitPromise(const PlanningView& view, const Planned& planned, bool renew, Plan& plan);
-  std::optional<Promise>& PromiseOf(JobId job);
 
   // hase_plan.cc
   void MakePlan(const PlanningView& view);
@@ -78,9 +78,6 @@ class Hase final : public Policy {
   bool PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise);
   void Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const;
   void Commit(const PlanningView& view, const QueuedJob& job, Planned planned);
-  // Seconds by which the plan's late starts pass what is promised and can still be kept.
-  double Lateness(const PlanningView& view) const;
-  Nanos LateStart(const PlanningView& view, const Planned& planned) const;
 
   // hase_polish.cc
   void Polish(const PlanningView& view);
@@ -95,11 +92,41 @@ class Hase final : public Policy {
                 std::span<const Resident> joining) const;
   bool Pays(const PlanningView& view, const Company& company, Nanos planned_finish,
             double alone_s) const;
-  bool PromisesHold(const PlanningView& view, DeviceId device, std::span<const JobId> joining,
-                    double shift_s) const;
+
+  // hase_promise.cc
+  // What stands in the way of company: the promised jobs in the order in which a plan falls back on
+  // them, each with the time by which it can start later and still keep its promise.
+  struct Link {
+    JobId job;
+    std::vector<size_t> devices;  // into Chain::free
+    Nanos start, length;          // as planned
+    Nanos slack;
+    bool gone = false;  // started in this call
+  };
+  struct Chain {
+    std::vector<DeviceId> devices;
+    std::vector<Nanos> free;   // by what runs there now or starts in this call
+    std::vector<Link> links;   // by start
+    std::vector<uint32_t> at;  // by device: its place in `devices` + 1; 0 = none
+  };
+  void BuildChain(const PlanningView& view);
+  // Would every promise but those of `joining` hold if the device were free so much later?
+  bool PromisesHold(DeviceId device, std::span<const JobId> joining, Nanos shift) const;
+  void TakeIntoChain(DeviceId device, std::span<const JobId> joining, Nanos shift);
+  void EmitPromises(const PlanningView& view, Plan& plan);
+  void EmitPromise(const PlanningView& view, const Planned& planned, bool renew, Plan& plan);
+  std::optional<Promise>& PromiseOf(JobId job);
+  bool IsPromised(JobId job) const;
+  bool IsOverdue(const PlanningView& view, const QueuedJob& job) const;
+  // Seconds by which the plan's late starts pass what is promised and can still be kept.
+  double Lateness(const PlanningView& view) const;
+  double PromiseQuantile(const PlanningView& view);
+  latency::Spread StartOf(const PlanningView& view, const Planned& planned) const;  // from now
+  Nanos LateStart(const PlanningView& view, const Planned& planned) const;
   bool IsDeep(const PlanningView& view, double horizon_s) const;
 
   HaseOptions options_;
+  SpecificationView specification_;
   JobTable table_;
   Frontier frontier_;
   NewJobs new_jobs_;
@@ -116,6 +143,11 @@ class Hase final : public Policy {
   // Shared devices with room, by type: most room first.
   std::vector<std::set<std::pair<int64_t, uint32_t>>> rooms_;
   std::vector<int64_t> room_of_;  // by device; 0 = not listed
+  double late_by_ = 0;            // deviations by which a promise lies behind the expected start
+  std::vector<double> outcomes_;  // scratch of PromiseQuantile
+  Chain chain_;
+  bool co_located_ = false;    // in this call
+  size_t promised_count_ = 0;  // of the queue's jobs
   int blocked_ = 0;
   bool complete_ = false;             // every job of the queue is in the plan
   std::vector<JobOnType> level_row_;  // of the first planned job: weighs devices by speed

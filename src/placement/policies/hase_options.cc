@@ -17,6 +17,7 @@ Result<HaseOptions> HaseOptions::Parse(std::string_view options) {
   text.Word("deadline", {"late", "reject"}, deadline);
   text.Flag("sharing", o.sharing);
   text.Number("share_gain", 0, 10, o.share_gain);
+  text.Number("share_depth", 1, 100, o.share_depth);
   text.Flag("backfill", o.backfill);
   text.Flag("reservation", o.reservation);
   text.Flag("interference", o.interference);

@@ -20,15 +20,16 @@ struct HaseOptions {
   bool reject_late = false;       // deadline=reject: refuse what will miss its deadline
   bool sharing = true;            // co-locate where it pays
   double share_gain = 0.05;       // least predicted gain of throughput
+  // Company is judged by throughput where the plan is at least so many times longer than it lasts.
+  double share_depth = 2.5;
 
-  bool backfill = true;
-  bool reservation = true;
+  bool backfill = true;      // off: nobody starts while one before him in the order waits
+  bool reservation = true;   // off: no promises are made
   bool interference = true;  // off: company is believed to cost nothing
   bool quantile = true;      // off: plan and promise on means
   bool chunking = true;      // off: a divisible job runs in one piece
-  bool polish = true;
-  // estimates=spec asks the application for an uncalibrated estimator; the policy only carries it.
-  bool spec_only = false;
+  bool polish = true;        // off: the list schedule stays as it is
+  bool spec_only = false;    // estimates=spec: times scaled from data sheets (hase_ablation.h)
 
   static Result<HaseOptions> Parse(std::string_view text);
 };

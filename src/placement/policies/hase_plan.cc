@@ -6,10 +6,10 @@
 
 namespace hase::placement {
 namespace {
-// Predicted times are sums of doubles rounded to nanoseconds; a promise is not broken by less.
-constexpr Nanos kRounding = Nanos(2'000);
 // Queues up to this length are planned to the end: polishing and cutting need the whole plan.
 constexpr size_t kWholePlan = 96;
+// The same for small clusters, where plans are cheap.
+constexpr size_t kSmallCluster = 64, kWholeSmall = 256;
 }  // namespace
 
 void Hase::Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const {
@@ -113,34 +113,6 @@ bool Hase::PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise
   return true;
 }
 
-Nanos Hase::LateStart(const PlanningView& view, const Planned& planned) const {
-  const double mean = ToSeconds(planned.start() - view.now);
-  if (!options_.quantile || mean <= 0) return planned.start();
-  std::vector<latency::Spread> free;
-  for (const Spot& spot : planned.spots) {
-    const DeviceForecast& residents = frontier_.ForecastOf(spot.device);
-    const latency::Spread left{std::max(0.0, ToSeconds(residents.free_at - view.now)),
-                               residents.until_free.variance_s2};
-    free.push_back(timeline_.FreeBy(spot.device, view.now, planned.start(), left));
-  }
-  // Alone, or last of its gang: the plan's own mean, which also knows of overruns.
-  std::ranges::max_element(free, {}, &latency::Spread::mean_s)->mean_s = mean;
-  return std::max(planned.start(),
-                  view.now + FromSeconds(QuantileOfAll(free, options_.probability)));
-}
-
-double Hase::Lateness(const PlanningView& view) const {
-  double lateness = 0;
-  for (const Planned& planned : planned_) {
-    const size_t job = planned.job->id.index();
-    if (job >= promises_.size() || !promises_[job]) continue;
-    const Nanos from = promises_[job]->from;
-    const Nanos late = LateStart(view, planned);
-    if (from + kRounding >= view.now && late > from + kRounding) lateness += ToSeconds(late - from);
-  }
-  return lateness;
-}
-
 void Hase::Pass(const PlanningView& view, bool promised_first) {
   ++pass_;
   blocked_ = 0;
@@ -152,9 +124,9 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
   for (const Rank& rank : order_) {
     const size_t i = rank.job->id.index();
     if (i >= placed_in_.size()) placed_in_.resize(2 * i + 1);
-    if (i < promises_.size() && promises_[i]) promised.push_back(rank.job);
+    if (IsPromised(rank.job->id)) promised.push_back(rank.job);
   }
-  size_t promised_left = promised.size();
+  size_t promised_left = promised_count_ = promised.size();
   if (promised_first) {
     std::ranges::stable_sort(promised, {}, [&](const QueuedJob* job) {
       return promises_[job->id.index()]->planned_start;
@@ -162,7 +134,8 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
     for (const QueuedJob* job : promised) PlaceOn(view, *job, *promises_[job->id.index()]);
     promised_left = 0;
   }
-  const bool whole = order_.size() <= kWholePlan;
+  const bool whole = order_.size() <= kWholePlan ||
+                     (order_.size() <= kWholeSmall && view.devices.size() <= kSmallCluster);
   complete_ = true;
   for (const Rank& rank : order_) {
     const size_t i = rank.job->id.index();
@@ -173,7 +146,7 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
       break;
     }
     Place(view, *rank.job);
-    if (promised_left > 0 && i < promises_.size() && promises_[i]) --promised_left;
+    if (promised_left > 0 && IsPromised(rank.job->id)) --promised_left;
   }
 }
 

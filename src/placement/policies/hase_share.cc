@@ -15,9 +15,9 @@
 namespace hase::placement {
 namespace {
 
-constexpr int kPartners = 8;            // blocked jobs looked at, in the plan's order
+constexpr int kPartners = 16;           // blocked jobs looked at, in the plan's order
 constexpr int kRoomsPerType = 4;        // shared devices looked at per job and type
-constexpr int kWeighings = 48;          // per Decide(): bounds its time
+constexpr int kWeighings = 96;          // per Decide(): bounds its time
 constexpr double kServiceSlack = 1.02;  // a service may be slowed so much by a job that joins
 
 cluster::ShareMode SharedMode(const DeviceState& device) {
@@ -47,6 +47,7 @@ struct Hase::Company {
   double free_before_s = 0, free_after_s = 0;  // until all have ended, mean
   double late_shift_s = 0;                     // by how much the promised quantile of that moves
   std::vector<double> ends_s;                  // of the newcomers, from now
+  Nanos Shift() const { return FromSeconds(std::max(late_shift_s, free_after_s - free_before_s)); }
 };
 
 Hase::Company Hase::Weigh(const PlanningView& view, const DeviceState& device,
@@ -90,7 +91,7 @@ bool Hase::IsDeep(const PlanningView& view, double horizon_s) const {
   if (!complete_) return order_.size() > 3 * view.devices.size();
   if (planned_.empty()) return false;
   const Nanos end = frontier_.LevelEnd(level_row_);
-  return ToSeconds(end - view.now) > 2.5 * horizon_s;
+  return ToSeconds(end - view.now) > options_.share_depth * horizon_s;
 }
 
 // `planned_finish` of the (last) newcomer without sharing; `alone_s`: how much longer than now the
@@ -117,20 +118,6 @@ bool Hase::Pays(const PlanningView& view, const Company& company, Nanos planned_
   return own - delay + others > options_.share_gain * planned_s;
 }
 
-bool Hase::PromisesHold(const PlanningView& view, DeviceId device, std::span<const JobId> joining,
-                        double shift_s) const {
-  if (shift_s <= 0) return true;
-  for (const Planned& planned : planned_) {
-    const size_t job = planned.job->id.index();
-    if (planned.started || planned.start() <= view.now) continue;
-    if (job >= promises_.size() || !promises_[job]) continue;
-    if (std::ranges::find(joining, planned.job->id) != joining.end()) continue;
-    if (std::ranges::find(planned.spots, device, &Spot::device) == planned.spots.end()) continue;
-    if (LateStart(view, planned) + FromSeconds(shift_s) > promises_[job]->from) return false;
-  }
-  return true;
-}
-
 bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
   const QueuedJob& a = *first.job;
   const DeviceState& device = view.devices[first.spots[0].device.index()];
@@ -149,7 +136,7 @@ bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
   for (Planned& other : planned_) {
     const QueuedJob& b = *other.job;
     if (other.started || other.start() <= view.now) continue;
-    if (++looked > kPartners) break;
+    if (++looked > (options_.backfill ? kPartners : 1)) break;
     if (b.gang > 1 || !MayShare(a.owner, a.sharing, b.owner, b.sharing)) continue;
     const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
     if (!on_b.possible || !HostFits(b, book_.Free(device.node))) continue;
@@ -163,7 +150,7 @@ bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
       const double shift = company.free_after_s - alone;
       const JobId joining[] = {a.id, b.id};
       if (company.rate_gain > best.rate && Pays(view, company, other.finish(), alone) &&
-          PromisesHold(view, device.id, joining, shift)) {
+          PromisesHold(device.id, joining, FromSeconds(shift))) {
         best = {&other, company.rate_gain, both, company};
       }
     }
@@ -192,6 +179,10 @@ bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
     plan.decisions.emplace_back(std::move(start));
   }
   book_.Add(*best.partner->job, {device.id, best.both[1].tenant.share, mode}, best.both[1].memory);
+  const JobId joined[] = {a.id, best.partner->job->id};
+  TakeIntoChain(device.id, joined,
+                FromSeconds(best.company.free_after_s - ToSeconds(first.finish() - view.now)));
+  co_located_ = true;
   return true;
 }
 
@@ -231,6 +222,8 @@ bool Hase::TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& 
       const DeviceState& device = view.devices[index];
       const Slot slot{device.id, MilliShare(-room), device.residents[0].mode};
       if (++looked > kRoomsPerType || budget <= 0) break;
+      // One newcomer per device and call: how it weighs is known for the residents of now.
+      if (!book_.Added(device.id).empty()) continue;
       if (FitsNow(view, book_, job, slot) != Obstacle::kNone) continue;
       --budget;
       const auto resident = AsResident(view, job, job.inputs_left, device, slot.share, slot.mode);
@@ -238,7 +231,7 @@ bool Hase::TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& 
       const JobId joining[] = {job.id};
       if (best && company.ends_s[0] >= best->finish_s) continue;
       if (Pays(view, company, planned.finish(), 0) &&
-          PromisesHold(view, device.id, joining, company.late_shift_s)) {
+          PromisesHold(device.id, joining, company.Shift())) {
         best = Choice{company.ends_s[0], slot, company, resident->memory};
       }
     }
@@ -259,6 +252,9 @@ bool Hase::TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& 
   start.record.candidates.push_back({planned.spots[0].device, kWholeDevice, planned.start(),
                                      planned.finish(), Nanos(0), "waits"});
   book_.Add(job, best->slot, best->memory);
+  const JobId joined[] = {job.id};
+  TakeIntoChain(best->slot.device, joined, best->company.Shift());
+  co_located_ = true;
   planned.started = true;
   plan.decisions.emplace_back(std::move(start));
   return true;
@@ -270,7 +266,7 @@ void Hase::Share(const PlanningView& view, Plan& plan) {
   for (Planned& planned : planned_) {
     if (planned.started || planned.start() <= view.now) continue;
     if (++looked > kPartners || budget <= 0) break;
-    TryJoin(view, planned, plan, budget);
+    if (!TryJoin(view, planned, plan, budget) && !options_.backfill) break;
   }
 }
 
