@@ -137,7 +137,9 @@ DeviceForecast ForecastDevice(const PlanningView& view, const DeviceState& devic
     result.until_end.push_back(end);
     result.until_free = LaterOf(result.until_free, end);
   }
-  result.free_at = view.now + FromSeconds(result.until_free.mean_s);
+  // Not cut off at now: that a device should have been free long since says that it overruns.
+  result.free_at = joining.empty() ? origin + FromSeconds(result.joint.mean_s)
+                                   : view.now + FromSeconds(result.until_free.mean_s);
   return result;
 }
 

@@ -18,7 +18,7 @@ namespace hase::placement {
 struct DeviceForecast {
   Nanos made_at;
   bool ends = true;            // false: a service lives here, the device is never wholly free
-  Nanos free_at;               // mean time at which the last resident ends; `now` if none
+  Nanos free_at;               // mean time at which the last resident ends (past if it overruns)
   latency::Spread until_free;  // from now; never less than nothing
   // The same joint finish as it was when the residents were last heard of, from then on: whatever
   // the time, a fresh forecast says the same.

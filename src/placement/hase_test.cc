@@ -60,19 +60,23 @@ double FirstFinish(const PlanningView& view, const QueuedJob& job,
 }
 
 // The job that has waited longest, once that is longer than W: what is started beside it leaves the
-// first finish that it could have as it was. Jobs with older promises are none of its "later" ones.
+// first finish that it could have as it was.
 TEST(HaseFairness, NoStartDelaysWhoHasWaitedTooLong) {
   int checked = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     TestWorld world = RandomWorld(seed, seed % 2 == 0, /*error=*/0);
     const auto policy =
-        Make(seed % 3 == 0 ? "hase:overdue_s=2,reservation_depth=0" : "hase:overdue_s=2");
+        Make(seed % 3 == 0 ? "hase:overdue_s=2" : "hase:overdue_s=2,reservation_depth=0");
     world.Run(*policy, [&](const PlanningView& view, const Plan& plan) {
       const auto oldest = std::ranges::find_if(view.queue, [](const QueuedJob& job) {
         return job.running_parts == 0 && job.gang == 1 && job.max_parallel == 1;
       });
       if (oldest == view.queue.end() || ToSeconds(view.now - oldest->arrival) < 2) return;
       if (oldest != view.queue.begin()) return;  // an older gang or cut job comes first
+      // Promises that stand come first; with a depth of 0 there are none.
+      for (const QueuedJob& job : view.queue) {
+        if (job.id != oldest->id && !job.promise.devices.empty()) return;
+      }
       std::vector<DeviceState> after(view.devices.begin(), view.devices.end());
       bool started = false;
       for (const Decision& decision : plan.decisions) {
@@ -80,7 +84,6 @@ TEST(HaseFairness, NoStartDelaysWhoHasWaitedTooLong) {
         if (!start) continue;
         started = started || start->job == oldest->id;
         const auto job = std::ranges::find(view.queue, start->job, &QueuedJob::id);
-        if (!job->promise.devices.empty()) continue;
         for (const Slot& slot : start->slots) {
           DeviceState& device = after[slot.device.index()];
           device.residents.push_back(
@@ -409,12 +412,13 @@ TEST(HaseRivals, NotWorseThanTheStrongestWithoutSharingAndBetterWithIt) {
         "completion s: spt-mct %.2f (sharing %.2f), hase without %.2f, with %.2f\n",
         load, lpt.makespan_s, lpt_shared.makespan_s, makespan.makespan_s, shared.makespan_s,
         spt.flow_s, spt_shared.flow_s, completion.flow_s, shared_completion.flow_s);
-    // TODO(#4): the aim is 1.02 with arrivals too; measured 1.023 (docs/limits.md).
-    EXPECT_LE(makespan.makespan_s, (load > 0 ? 1.03 : 1.02) * lpt.makespan_s);
+    EXPECT_LE(makespan.makespan_s, 1.02 * lpt.makespan_s);
     EXPECT_LE(completion.flow_s, 1.02 * spt.flow_s);
     if (load > 0) continue;  // below saturation the device is seldom the bottleneck
     EXPECT_LE(shared.makespan_s, 0.9 * lpt.makespan_s);
-    EXPECT_LE(shared_completion.flow_s, 0.95 * spt.flow_s);
+    EXPECT_LE(shared_completion.flow_s, 0.9 * spt.flow_s);
+    // Static halves for everybody do better here (docs/limits.md); what is asserted is by how much.
+    EXPECT_LE(shared.makespan_s, 1.05 * lpt_shared.makespan_s);
   }
 }
 

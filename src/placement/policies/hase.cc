@@ -201,7 +201,10 @@ void Hase::Emit(const PlanningView& view, Plan& plan) {
     const auto row = table_.Get(view, *planned_[0].job);
     level_row_.assign(row.begin(), row.end());
   }
-  if (options_.sharing) BuildChain(view);
+  if (options_.sharing) {
+    BuildChain(view);
+    NoteUsual(view);
+  }
   for (size_t i = 0; i < planned_.size(); ++i) {  // grows by the rests of cut jobs
     if (planned_[i].start() > view.now) {
       blocked = true;

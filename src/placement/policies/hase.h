@@ -83,10 +83,30 @@ class Hase final : public Policy {
   void Polish(const PlanningView& view);
 
   // hase_share.cc
-  struct Company;  // what co-location would do, in numbers
+  struct Company {           // what co-location would do, in numbers
+    bool allowed = true;     // no service suffers
+    double rate_gain = 0;    // work per second gained, in units of one whole device
+    double inflicted_s = 0;  // delay of residents, weighted by priority
+    double free_before_s = 0, free_after_s = 0;  // until all have ended, mean
+    double late_shift_s = 0;                     // by how much the promised quantile of that moves
+    std::vector<double> ends_s;                  // of the newcomers, from now
+    Nanos Shift() const {
+      return FromSeconds(std::max(late_shift_s, free_after_s - free_before_s));
+    }
+  };
+  struct Join {
+    double finish_s = 0;
+    Slot slot;
+    Company company;
+    Bytes memory;
+  };
   void Share(const PlanningView& view, Plan& plan);
   void UpdateRooms(const PlanningView& view);
-  bool TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& budget);
+  double Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId type);
+  int Partners() const;
+  void NoteUsual(const PlanningView& view);
+  std::optional<Join> FindJoin(const PlanningView& view, const Planned& planned, int& budget);
+  void StartJoin(const PlanningView& view, Planned& planned, const Join& join, Plan& plan);
   bool TryPair(const PlanningView& view, Planned& first, Plan& plan);
   Company Weigh(const PlanningView& view, const DeviceState& device,
                 std::span<const Resident> joining) const;
@@ -145,6 +165,7 @@ class Hase final : public Policy {
   std::vector<int64_t> room_of_;  // by device; 0 = not listed
   double late_by_ = 0;            // deviations by which a promise lies behind the expected start
   std::vector<double> outcomes_;  // scratch of PromiseQuantile
+  std::vector<double> usual_;     // by type: mean of time / least time of those that wait
   Chain chain_;
   bool co_located_ = false;    // in this call
   size_t promised_count_ = 0;  // of the queue's jobs

@@ -15,9 +15,8 @@
 namespace hase::placement {
 namespace {
 
-constexpr int kPartners = 16;           // blocked jobs looked at, in the plan's order
 constexpr int kRoomsPerType = 4;        // shared devices looked at per job and type
-constexpr int kWeighings = 96;          // per Decide(): bounds its time
+constexpr int kWeighings = 128;         // per Decide(): bounds its time
 constexpr double kServiceSlack = 1.02;  // a service may be slowed so much by a job that joins
 
 cluster::ShareMode SharedMode(const DeviceState& device) {
@@ -39,16 +38,6 @@ std::vector<double> Slowdowns(const PlanningView& view, const DeviceState& devic
 }
 
 }  // namespace
-
-struct Hase::Company {
-  bool allowed = true;     // no service suffers
-  double rate_gain = 0;    // work per second gained, in units of one whole device
-  double inflicted_s = 0;  // delay of residents, weighted by priority
-  double free_before_s = 0, free_after_s = 0;  // until all have ended, mean
-  double late_shift_s = 0;                     // by how much the promised quantile of that moves
-  std::vector<double> ends_s;                  // of the newcomers, from now
-  Nanos Shift() const { return FromSeconds(std::max(late_shift_s, free_after_s - free_before_s)); }
-};
 
 Hase::Company Hase::Weigh(const PlanningView& view, const DeviceState& device,
                           std::span<const Resident> joining) const {
@@ -128,7 +117,7 @@ bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
   }
   struct Choice {
     Planned* partner = nullptr;
-    double rate = 0;
+    double rate = 0;  // times how well the device suits the partner
     std::vector<Resident> both;
     Company company;
   } best;
@@ -136,7 +125,7 @@ bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
   for (Planned& other : planned_) {
     const QueuedJob& b = *other.job;
     if (other.started || other.start() <= view.now) continue;
-    if (++looked > (options_.backfill ? kPartners : 1)) break;
+    if (++looked > Partners()) break;
     if (b.gang > 1 || !MayShare(a.owner, a.sharing, b.owner, b.sharing)) continue;
     const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
     if (!on_b.possible || !HostFits(b, book_.Free(device.node))) continue;
@@ -149,9 +138,10 @@ bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
       const double alone = ToSeconds(first.finish() - view.now);
       const double shift = company.free_after_s - alone;
       const JobId joining[] = {a.id, b.id};
-      if (company.rate_gain > best.rate && Pays(view, company, other.finish(), alone) &&
+      const double rate = company.rate_gain * Suits(view, b, device.type);
+      if (rate > best.rate && Pays(view, company, other.finish(), alone) &&
           PromisesHold(device.id, joining, FromSeconds(shift))) {
-        best = {&other, company.rate_gain, both, company};
+        best = {&other, rate, both, company};
       }
     }
   }
@@ -206,16 +196,44 @@ void Hase::UpdateRooms(const PlanningView& view) {
   }
 }
 
-bool Hase::TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& budget) {
+// How well a device type suits a job, compared with the other jobs that wait: 1.1 = a tenth faster
+// than they would make expect.
+double Hase::Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId type) {
+  if (type.index() >= usual_.size()) return 1;
+  const JobOnType& on = table_.Get(view, job)[type.index()];
+  const double usual = usual_[type.index()];
+  if (!on.possible || on.mean_s <= 0 || usual <= 0) return 1;
+  return usual * table_.Least(view, job) / on.mean_s;
+}
+
+// Blocked jobs looked at, in the plan's order. An order of short jobs first is kept more closely.
+int Hase::Partners() const {
+  if (!options_.backfill) return 1;
+  return options_.objective == Objective::kMakespan ? 32 : 16;
+}
+
+void Hase::NoteUsual(const PlanningView& view) {
+  constexpr size_t kSample = 64;
+  usual_.assign(view.types.size(), 0);
+  std::vector<int> count(view.types.size());
+  for (size_t i = 0; i < std::min(kSample, planned_.size()); ++i) {
+    const QueuedJob& job = *planned_[i].job;
+    const double least = table_.Least(view, job);
+    const auto row = table_.Get(view, job);
+    for (size_t t = 0; t < row.size(); ++t) {
+      if (!row[t].possible || least <= 0) continue;
+      usual_[t] += row[t].mean_s / least;
+      ++count[t];
+    }
+  }
+  for (size_t t = 0; t < usual_.size(); ++t) usual_[t] /= std::max(count[t], 1);
+}
+
+std::optional<Hase::Join> Hase::FindJoin(const PlanningView& view, const Planned& planned,
+                                         int& budget) {
   const QueuedJob& job = *planned.job;
-  if (job.gang > 1 || job.sharing == workload::Sharing::kNever) return false;
-  struct Choice {
-    double finish_s = 0;
-    Slot slot;
-    Company company;
-    Bytes memory;
-  };
-  std::optional<Choice> best;
+  if (job.gang > 1 || job.sharing == workload::Sharing::kNever) return {};
+  std::optional<Join> best;
   for (const auto& rooms : rooms_) {
     int looked = 0;
     for (const auto& [room, index] : rooms) {
@@ -232,11 +250,16 @@ bool Hase::TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& 
       if (best && company.ends_s[0] >= best->finish_s) continue;
       if (Pays(view, company, planned.finish(), 0) &&
           PromisesHold(device.id, joining, company.Shift())) {
-        best = Choice{company.ends_s[0], slot, company, resident->memory};
+        best = Join{company.ends_s[0], slot, company, resident->memory};
       }
     }
   }
-  if (!best) return false;
+  return best;
+}
+
+void Hase::StartJoin(const PlanningView& view, Planned& planned, const Join& join, Plan& plan) {
+  const Join* const best = &join;
+  const QueuedJob& job = *planned.job;
   Start start;
   start.job = job.id;
   start.slots = {best->slot};
@@ -257,16 +280,31 @@ bool Hase::TryJoin(const PlanningView& view, Planned& planned, Plan& plan, int& 
   co_located_ = true;
   planned.started = true;
   plan.decisions.emplace_back(std::move(start));
-  return true;
 }
 
 void Hase::Share(const PlanningView& view, Plan& plan) {
   UpdateRooms(view);
-  int looked = 0, budget = kWeighings;
-  for (Planned& planned : planned_) {
-    if (planned.started || planned.start() <= view.now) continue;
-    if (++looked > kPartners || budget <= 0) break;
-    if (!TryJoin(view, planned, plan, budget) && !options_.backfill) break;
+  int budget = kWeighings;
+  while (budget > 0) {
+    // Of the first that wait, the one that gains most.
+    Planned* chosen = nullptr;
+    std::optional<Join> best;
+    double most = 0;
+    int looked = 0;
+    for (Planned& planned : planned_) {
+      if (planned.started || planned.start() <= view.now) continue;
+      if (++looked > Partners() || budget <= 0) break;
+      const auto join = FindJoin(view, planned, budget);
+      if (!join) continue;
+      const double gain = join->company.rate_gain *
+                          Suits(view, *planned.job, view.devices[join->slot.device.index()].type);
+      if (gain <= most) continue;
+      most = gain;
+      chosen = &planned;
+      best = join;
+    }
+    if (!chosen) break;
+    StartJoin(view, *chosen, *best, plan);
   }
 }
 
