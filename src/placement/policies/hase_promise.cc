@@ -39,7 +39,7 @@ bool Hase::IsOverdue(const PlanningView& view, const QueuedJob& job) const {
 // only outcomes tell by how much.
 double Hase::PromiseQuantile(const PlanningView& view) {
   static constexpr double kPrior[] = {-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534};
-  constexpr double kGain = 0.03;
+  constexpr double kGain = 0.06;
   outcomes_.assign(std::begin(kPrior), std::end(kPrior));
   double surplus = 0;
   for (const PromiseOutcome& outcome : view.promise_outcomes) {
