@@ -103,7 +103,7 @@ class Hase final : public Policy {
   void Share(const PlanningView& view, Plan& plan);
   void UpdateRooms(const PlanningView& view);
   double Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId type);
-  int Partners() const;
+  int Partners(const PlanningView& view) const;
   void NoteUsual(const PlanningView& view);
   std::optional<Join> FindJoin(const PlanningView& view, const Planned& planned, int& budget);
   void StartJoin(const PlanningView& view, Planned& planned, const Join& join, Plan& plan);

@@ -15,8 +15,9 @@
 namespace hase::placement {
 namespace {
 
-constexpr int kRoomsPerType = 4;        // shared devices looked at per job and type
-constexpr int kWeighings = 128;         // per Decide(): bounds its time
+constexpr int kRoomsPerType = 4;  // shared devices looked at per job and type
+constexpr size_t kLargeCluster = 256;
+constexpr int kWeighings = 96;          // per Decide(): bounds its time
 constexpr double kServiceSlack = 1.02;  // a service may be slowed so much by a job that joins
 
 cluster::ShareMode SharedMode(const DeviceState& device) {
@@ -125,7 +126,7 @@ bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
   for (Planned& other : planned_) {
     const QueuedJob& b = *other.job;
     if (other.started || other.start() <= view.now) continue;
-    if (++looked > Partners()) break;
+    if (++looked > Partners(view)) break;
     if (b.gang > 1 || !MayShare(a.owner, a.sharing, b.owner, b.sharing)) continue;
     const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
     if (!on_b.possible || !HostFits(b, book_.Free(device.node))) continue;
@@ -207,8 +208,9 @@ double Hase::Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId 
 }
 
 // Blocked jobs looked at, in the plan's order. An order of short jobs first is kept more closely.
-int Hase::Partners() const {
+int Hase::Partners(const PlanningView& view) const {
   if (!options_.backfill) return 1;
+  if (view.devices.size() > kLargeCluster) return 8;  // decisions are many there: see the bench
   return options_.objective == Objective::kMakespan ? 32 : 16;
 }
 
@@ -284,7 +286,7 @@ void Hase::StartJoin(const PlanningView& view, Planned& planned, const Join& joi
 
 void Hase::Share(const PlanningView& view, Plan& plan) {
   UpdateRooms(view);
-  int budget = kWeighings;
+  int budget = view.devices.size() > kLargeCluster ? kWeighings / 2 : kWeighings;
   while (budget > 0) {
     // Of the first that wait, the one that gains most.
     Planned* chosen = nullptr;
@@ -293,7 +295,7 @@ void Hase::Share(const PlanningView& view, Plan& plan) {
     int looked = 0;
     for (Planned& planned : planned_) {
       if (planned.started || planned.start() <= view.now) continue;
-      if (++looked > Partners() || budget <= 0) break;
+      if (++looked > Partners(view) || budget <= 0) break;
       const auto join = FindJoin(view, planned, budget);
       if (!join) continue;
       const double gain = join->company.rate_gain *
