@@ -354,6 +354,7 @@ Status ProviderUsable(Provider provider) {
   }
   return Guarded("CUDA provider", []() -> Status {
     try {
+      Environment();  // its logger first: without one the reason is lost
       Ort::SessionOptions native;
       UseCuda({}, native);
       return {};
