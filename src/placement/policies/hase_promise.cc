@@ -33,12 +33,12 @@ bool Hase::IsOverdue(const PlanningView& view, const QueuedJob& job) const {
 
 // How many standard deviations after its expected start a promise must lie to be kept with the
 // asked probability: the quantile of how promises came out (split conformal prediction, Vovk et al.
-// 2005), begun with a few draws from a normal law, at a level that makes up for what was kept too
+// 2005), begun with a few draws from N(-0.5, 0.9), at a level that makes up for what was kept too
 // often or too seldom so far (adaptive conformal inference, Gibbs and Candes 2021). Since a plan is
 // made again whenever something happens, starts come out earlier than one plan alone would say;
 // only outcomes tell by how much.
 double Hase::PromiseQuantile(const PlanningView& view) {
-  static constexpr double kPrior[] = {-1.534, -0.887, -0.489, -0.157, 0.157, 0.489, 0.887, 1.534};
+  static constexpr double kPrior[] = {-1.88, -1.30, -0.94, -0.64, -0.36, -0.06, 0.30, 0.88};
   constexpr double kGain = 0.06;
   outcomes_.assign(std::begin(kPrior), std::end(kPrior));
   double surplus = 0;
