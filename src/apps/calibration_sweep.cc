@@ -67,9 +67,120 @@ class Sweep {
         Node("Gemm", {flat, Weights({g.out, g.in}), Weights({g.out})}, {{"transB", int64_t{1}}}));
   }
 
+  // One small graph of the basic sweep: a chain, so that a kernel reads what the one before it just
+  // wrote, as in a model, and nothing else comes between.
+  void AddBasic(int which) {
+    std::string x, y;
+    switch (which) {
+      case 0:
+        return Elementwise(128, 40);
+      case 1:
+        return Elementwise(96, 80);
+      case 2:  // a detector's head
+        Output(Head(20));
+        return Output(Head(80));
+      case 3:
+        Output(Upsample(Input({0, 192, 40, 40})));
+        return Output(Node("Softmax", {Input({0, 16, 4, 4200})}, {{"axis", int64_t{1}}}));
+      case 4:
+        return Output(Dense(Input({0, 1280}), 1280, 1000));
+      case 5:
+        return Output(Dense(Input({0, 4096}), 4096, 4096));
+      case 6:
+        x = Node("Relu", {Depthwise(Input({0, 128, 56, 56}), 128, 3, 1)});
+        x = Node("Relu", {Depthwise(x, 128, 3, 2)});
+        x = Normed(Pool("MaxPool", x, 5, 1), 128);
+        return Output(Pool("AveragePool", x, 2, 2));
+      case 7:
+        x = Node("HardSwish", {Depthwise(Input({0, 240, 28, 28}), 240, 5, 1)});
+        x = Node("HardSwish", {Depthwise(x, 240, 3, 2)});
+        return Output(Node("Clip", {Depthwise(x, 240, 3, 1), Scalar(0), Scalar(6)}));
+      case 8:
+        x = Node("HardSwish", {Depthwise(Input({0, 640, 14, 14}), 640, 5, 1)});
+        x = Node("Relu", {Depthwise(x, 640, 3, 2)});
+        x = Node("Relu", {Depthwise(x, 640, 3, 1)});
+        return Output(Normed(Pool("MaxPool", x, 5, 1), 640));
+      case 9:
+        x = Pool("MaxPool", Input({0, 64, 224, 224}), 2, 2);
+        return Output(Normed(Pool("MaxPool", x, 3, 2), 64));
+      case 10:  // residual sums, which the second convolution takes in
+        x = Input({0, 64, 56, 56});
+        y = Node("Relu", {Dense(x, 64, 64, 1)});
+        return Output(Node("Relu", {Node("Add", {Dense(y, 64, 256, 1), Dense(x, 64, 256, 1)})}));
+      case 11:
+        x = Input({0, 256, 14, 14});
+        y = Node("Relu", {Dense(x, 256, 256, 3)});
+        return Output(Node("Relu", {Node("Add", {Dense(y, 256, 256, 3), x})}));
+      case 12:  // squeeze and excite
+        x = Node("HardSwish", {Dense(Input({0, 112, 14, 14}), 112, 480, 1)});
+        y = Node("Relu", {Dense(Node("GlobalAveragePool", {x}), 480, 120, 1)});
+        return Output(Node("Mul", {x, Node("HardSigmoid", {Dense(y, 120, 480, 1)})}));
+      default:
+        return Output(Node("LeakyRelu", {Dense(Input({0, 64, 52, 52}), 64, 64, 3)}));
+    }
+  }
+
   Result<std::string> Finish() const { return writer_.Serialise(); }
 
  private:
+  void Elementwise(int64_t channels, int64_t size) {
+    const Shape dims = {0, channels, size, size};
+    const auto sum = Node("Add", {Input(dims), Input(dims)});
+    const auto silu = Node("Mul", {sum, Node("Sigmoid", {sum})});
+    const auto [left, right] = Split(silu, channels);
+    Output(Node("Concat", {right, silu, left}, {{"axis", int64_t{1}}}));
+  }
+  std::string Head(int64_t size) {
+    return Node("Sigmoid", {Node("Transpose", {Input({0, 3, 85, size, size})},
+                                 {{"perm", std::vector<int64_t>{0, 1, 3, 4, 2}}})});
+  }
+  std::string Dense(const std::string& x, int64_t in, int64_t out) {
+    return Node("Gemm", {x, Weights({out, in}), Weights({out})}, {{"transB", int64_t{1}}});
+  }
+  std::string Dense(const std::string& x, int64_t in, int64_t out, int64_t window) {
+    return Conv(x, {.in = in, .out = out, .window = window});
+  }
+  std::string Depthwise(const std::string& x, int64_t channels, int64_t window, int64_t stride) {
+    return Conv(
+        x,
+        {.in = channels, .out = channels, .groups = channels, .window = window, .stride = stride});
+  }
+  // After a pool, so that no convolution takes it in.
+  std::string Normed(const std::string& x, int64_t channels) {
+    return Node("Relu", {BatchNorm(x, channels)});
+  }
+  std::string Pool(const std::string& op, const std::string& x, int64_t window, int64_t stride) {
+    const int64_t pad = (window - 1) / 2;
+    return Node(op, {x},
+                {{"kernel_shape", std::vector<int64_t>{window, window}},
+                 {"strides", std::vector<int64_t>{stride, stride}},
+                 {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
+  }
+  std::pair<std::string, std::string> Split(const std::string& x, int64_t channels) {
+    const auto name = Name("Split");
+    writer_.AddNode(name, "Split", {x, Integers({channels / 2, channels / 2})},
+                    {name + "_a", name + "_b"}, {{"axis", int64_t{1}}});
+    return {name + "_a", name + "_b"};
+  }
+  std::string Upsample(const std::string& x) {
+    const auto scales = Name("scales");
+    writer_.AddConstant(scales, {4}, std::array<float, 4>{1, 1, 2, 2});
+    return Node("Resize", {x, "", scales},
+                {{"mode", std::string("nearest")},
+                 {"coordinate_transformation_mode", std::string("asymmetric")},
+                 {"nearest_mode", std::string("floor")}});
+  }
+  std::string Scalar(float value) {
+    const auto name = Name("scalar");
+    writer_.AddConstant(name, {}, std::array<float, 1>{value});
+    return name;
+  }
+  std::string Integers(const std::vector<int64_t>& values) {
+    const auto name = Name("integers");
+    writer_.AddInts(name, values);
+    return name;
+  }
+
   int64_t Channels(double lo, double hi) {
     const double c = std::exp2(rng_.Uniform(std::log2(lo), std::log2(hi)));
     const int64_t step = rng_.Uniform() < 0.3 ? 8 : 16;
@@ -157,6 +268,12 @@ class Sweep {
 Result<std::string> CalibrationGraph(uint64_t seed, int branches) {
   Sweep sweep(seed);
   for (int i = 0; i < branches; ++i) sweep.AddBranch();
+  return sweep.Finish();
+}
+
+Result<std::string> BasicCalibrationGraph(int which) {
+  Sweep sweep(0);
+  sweep.AddBasic(which);
   return sweep.Finish();
 }
 

@@ -10,10 +10,15 @@
 
 #include "base/check.h"
 #include "execution/state.h"
+#include "latency/speed_factor.h"
 
 namespace hase::execution {
 
 using placement::Slot;
+
+// How much a run that shared its card says of the card's speed, against one that had it alone.
+constexpr double kSharedTrust = 0.25;
+constexpr double kForeignFlicker = 0.1;
 
 std::string_view ToString(Ending ending) {
   constexpr std::string_view kNames[] = {"open", "finished", "failed", "rejected", "cancelled"};
@@ -35,8 +40,7 @@ class Engine::Core {
         journal_(journal),
         decisions_(decisions),
         state_(options_, cluster, estimator, std::move(jobs)),
-        speed_variance_(cluster.devices.size(),
-                        options.speed_prior_sigma * options.speed_prior_sigma) {
+        devices_(cluster.devices.size()) {
     for (uint32_t j = 0; j < state_.job_count(); ++j) {
       if (state_.job(JobId(j)).end_unsaid) end_unsaid_.push_back(JobId(j));
       if (!state_.job(JobId(j)).open()) continue;
@@ -50,6 +54,7 @@ class Engine::Core {
 
   Result<bool> Step();
   placement::PlanningView View() const { return state_.View(now_, true); }
+  latency::SpeedFactors::Card CardOf(DeviceId device) const { return speeds_.Of(device); }
   Outcome TakeOutcome();
 
  private:
@@ -61,6 +66,7 @@ class Engine::Core {
   Status OnFinished(const RunFinished& e, Nanos at);
   Status OnFailed(const RunFailed& e, Nanos at);
   Status OnDevice(const DeviceChanged& e, Nanos at);
+  Status OnForeign(const ForeignSeen& e, Nanos at);
   Status OnCancelled(JobId id, Nanos at);
   Status LoseRun(RunId id, Nanos at, const std::string& why);
   Status LostPromises(DeviceId device);
@@ -101,7 +107,8 @@ class Engine::Core {
   size_t open_jobs_ = 0;
   size_t active_runs_ = 0;
   std::set<std::pair<Nanos, JobId>> reserved_;  // who holds a reservation, by arrival
-  std::vector<double> speed_variance_;          // of each card's log speed
+  size_t devices_;
+  latency::SpeedFactors speeds_;
   std::optional<Nanos> wake_at_;
   Nanos now_;
   bool dirty_ = true;  // a decision is due
@@ -155,6 +162,7 @@ Status Engine::Core::Handle(const Event& event) {
   if (const auto* e = std::get_if<RunFinished>(&event.what)) return OnFinished(*e, at);
   if (const auto* e = std::get_if<RunFailed>(&event.what)) return OnFailed(*e, at);
   if (const auto* e = std::get_if<DeviceChanged>(&event.what)) return OnDevice(*e, at);
+  if (const auto* e = std::get_if<ForeignSeen>(&event.what)) return OnForeign(*e, at);
   if (const auto* e = std::get_if<JobCancelled>(&event.what)) return OnCancelled(e->job, at);
   dirty_ = true;  // Timer
   return {};
@@ -250,8 +258,20 @@ Status Engine::Core::OnFailed(const RunFailed& e, Nanos at) {
   return {};
 }
 
+// Forecasts follow at once; decisions only where the load changed by more than counters flicker.
+Status Engine::Core::OnForeign(const ForeignSeen& e, Nanos at) {
+  if (e.device.index() >= devices_) return {};
+  auto& device = state_.device(e.device);
+  const auto was = std::exchange(device.foreign, e.load);
+  const double change = std::max({std::abs(e.load.sm - was.sm), std::abs(e.load.dram - was.dram),
+                                  std::abs(e.load.stream_stretch - was.stream_stretch)});
+  state_.Refresh(e.device, at);
+  dirty_ = dirty_ || was.valid != e.load.valid || change > kForeignFlicker;
+  return {};
+}
+
 Status Engine::Core::OnDevice(const DeviceChanged& e, Nanos at) {
-  if (e.device.index() >= speed_variance_.size()) return {};
+  if (e.device.index() >= devices_) return {};
   auto& device = state_.device(e.device);
   dirty_ = true;
   if (e.speed_factor) device.speed_factor = *e.speed_factor;
@@ -377,24 +397,17 @@ void Engine::Core::End(JobId id, Ending ending, Nanos at, const std::string& why
   dirty_ = true;
 }
 
-// A card's log speed against its type: prior N(0, speed_prior_sigma²), one observation per finished
-// run whose error is the predictor's own. The small addition keeps it able to follow a change.
+// A card's speed against its type's (speed_factor.h), from one finished run. Gangs say nothing of
+// any one card.
 void Engine::Core::LearnSpeed(RunId id) {
   const RunState& run = state_.run(id);
   const auto& progress = run.progress;
-  if (options_.speed_prior_sigma <= 0 || run.slots.size() != 1) return;
-  if (progress.work_s <= 0 || progress.observed_s <= 0) return;
+  if (!options_.learn_speeds || run.slots.size() != 1) return;
+  if (progress.base_s <= 0 || progress.observed_s <= 0) return;
   auto& device = state_.device(run.slots[0].device);
-  const auto* estimate = estimator_.Find(state_.job(run.job).model, device.type, run.batch);
-  double& variance = speed_variance_[device.id.index()];
-  const double noise =
-      estimate->shared_sigma * estimate->shared_sigma + 0.03 * 0.03 +
-      (progress.ever_shared ? 0.1 * 0.1 : 0) +
-      estimate->independent_sigma * estimate->independent_sigma / std::max(1.0, progress.batches);
-  const double seen = std::clamp(std::log(progress.observed_s / progress.work_s), -0.4, 0.4);
-  const double weight = variance / (variance + noise);
-  device.speed_factor *= std::exp(weight * seen);
-  variance = variance * (1 - weight) + 0.005 * 0.005;
+  speeds_.Observe(device.id, device.type, state_.job(run.job).model, progress.base_s,
+                  progress.observed_s, progress.ever_shared ? kSharedTrust : 1);
+  device.speed_factor = speeds_.DeviceFactor(device.id);
 }
 
 // ---- deciding ----------------------------------------------------------------------------------
@@ -559,6 +572,7 @@ Engine::Engine(EngineOptions options, const Clock& clock, EventSource& events, E
 Engine::~Engine() = default;
 
 Result<bool> Engine::Step() { return core_->Step(); }
+latency::SpeedFactors::Card Engine::CardOf(DeviceId device) const { return core_->CardOf(device); }
 placement::PlanningView Engine::View() const { return core_->View(); }
 Outcome Engine::TakeOutcome() { return core_->TakeOutcome(); }
 

@@ -21,6 +21,7 @@
 #include "execution/executor.h"
 #include "execution/journal.h"
 #include "execution/outcome.h"
+#include "latency/speed_factor.h"
 #include "placement/policy.h"
 #include "workload/job.h"
 
@@ -35,8 +36,7 @@ struct EngineOptions {
   // Part of a GPU's memory that driver and contexts keep for themselves (complaint 11 of
   // docs/limits.md: cards report 0.5-4 % less than the data sheet says).
   double gpu_memory_usable = 0.96;
-  // Deviation of a card's speed from its type before anything was seen; 0 = learn nothing.
-  double speed_prior_sigma = 0.05;
+  bool learn_speeds = true;  // per card, from finished runs (latency/speed_factor.h)
 };
 
 struct JobInput {
@@ -71,6 +71,8 @@ class Engine {
   Result<bool> Step();
   placement::PlanningView View() const;  // valid until the next Step
   Outcome TakeOutcome();
+  // What finished jobs say of a card's speed against its twins', and whether it stands out.
+  latency::SpeedFactors::Card CardOf(DeviceId device) const;
 
  private:
   class Core;

@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "latency/estimator.h"
 #include "placement/plan.h"
 
 namespace hase::execution {
@@ -61,12 +62,16 @@ struct DeviceChanged {
   bool up = true;
   std::optional<double> speed_factor;  // where somebody measured it; absent = as before
 };
+struct ForeignSeen {
+  DeviceId device;
+  latency::ForeignLoad load;
+};  // what strangers use of it now, by counters
 struct JobCancelled {
   JobId job;
 };
 struct Timer {};
 using Happening = std::variant<JobArrived, RunLoaded, ChunkDone, RunFinished, RunFailed,
-                               DeviceChanged, JobCancelled, Timer>;
+                               DeviceChanged, ForeignSeen, JobCancelled, Timer>;
 struct Event {
   Nanos time;
   uint64_t seq = 0;  // ties are broken by order of creation

@@ -30,6 +30,7 @@ void Progress::NoteLoaded() {
 
 void Progress::NoteChunk(double batches_of_chunk, const latency::Estimate& estimate, double speed) {
   work_s += batches_of_chunk * estimate.latency_s * speed;
+  base_s += batches_of_chunk * estimate.latency_s;
   observed_s += credit_s;
   credit_s = 0;
   batches_done = std::min(batches, batches_done + batches_of_chunk);

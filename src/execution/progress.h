@@ -26,6 +26,7 @@ struct Progress {
   Nanos credit_at;
   // Over the finished chunks: predicted solo time, and what their wall time was worth.
   double work_s = 0, observed_s = 0;
+  double base_s = 0;        // as work_s, on a card of exactly its type's speed
   double load_worth_s = 0;  // what loading's wall time was worth
   bool overrunning = false;
 

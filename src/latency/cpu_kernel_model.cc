@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/hash.h"
 #include "latency/evidence.h"
@@ -13,7 +14,10 @@ using model::Kernel;
 using model::OpClass;
 
 constexpr double kDispatchUs = 1.5;  // of ONNX Runtime's executor per node; profiles show 1–2 µs
-constexpr int kVector = 16;          // floats of an AVX-512 register = channels of a block
+constexpr double kSameWarmth = 0.25;
+constexpr double kLeastScoredUs = 20, kFewScored = 10, kP90 = 1.2816;
+constexpr size_t kMostScored = 500;
+constexpr int kVector = 16;  // floats of an AVX-512 register = channels of a block
 
 double Log2(double value) { return std::log2(std::max(value, 1.0)); }
 
@@ -89,6 +93,15 @@ std::vector<double> PlainCoordinates(const Kernel& k) {
   return x;
 }
 
+// How far the caches have been left behind: matrices read the weights, which all else of a run
+// comes between; other work reads what was just written, among the activations alone. Convolutions
+// compute on what they read, so it matters less.
+double Warmth(const Kernel& k, const WorkingSet& set) {
+  const bool matrix = k.op_class == OpClass::kGemm || k.op_class == OpClass::kAttention;
+  const double mib = (set.activations + (matrix ? set.weights : 0)) / (1 << 20);
+  return std::log2(std::clamp(mib, 0.5, 180.0)) / (k.op_class == OpClass::kConv ? 8 : 2);
+}
+
 bool IsConvolution(OpClass c) {
   return c == OpClass::kConv || c == OpClass::kDepthwiseConv || c == OpClass::kGroupedConv;
 }
@@ -110,22 +123,46 @@ double Best(std::vector<double> rates) {
 
 }  // namespace
 
-std::vector<double> CpuCoordinates(const Kernel& k) {
-  if (IsConvolution(k.op_class)) return WindowCoordinates(k);
-  if (k.op_class == OpClass::kPool) {
-    auto x = WindowCoordinates(k);
+void WorkingSet::Add(const Kernel& kernel) {
+  activations =
+      std::max(activations, static_cast<double>(kernel.bytes_activations + kernel.bytes_written));
+  weights += static_cast<double>(kernel.bytes_weights);
+}
+
+WorkingSet WorkingSetOf(std::span<const Kernel> kernels) {
+  WorkingSet set;
+  for (const Kernel& kernel : kernels) set.Add(kernel);
+  return set;
+}
+
+WorkingSets WorkingSetsOf(std::span<const Sample* const> samples) {
+  WorkingSets sets;
+  for (const Sample* s : samples) {
+    if (!s->whole_model) sets[{s->model, s->batch}].Add(s->kernel);
+  }
+  return sets;
+}
+
+std::vector<double> CpuCoordinates(const Kernel& k, const WorkingSet& set) {
+  std::vector<double> x;
+  if (IsConvolution(k.op_class)) {
+    x = WindowCoordinates(k);
+  } else if (k.op_class == OpClass::kPool) {
+    x = WindowCoordinates(k);
     AppendIdentity(k.op, 1.0, x);
-    return x;
+  } else if (k.op_class == OpClass::kGemm || k.op_class == OpClass::kAttention) {
+    x = MatrixCoordinates(k);
+  } else {
+    x = PlainCoordinates(k);
   }
-  if (k.op_class == OpClass::kGemm || k.op_class == OpClass::kAttention) {
-    return MatrixCoordinates(k);
-  }
-  return PlainCoordinates(k);
+  x.push_back(Warmth(k, set));
+  return x;
 }
 
 CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double flops_per_us,
                                double bytes_per_us)
     : peak_flops_per_us_(flops_per_us), bytes_per_us_(bytes_per_us) {
+  deviation_.fill(1);
   struct Merged {
     const Sample* sample;
     std::vector<double> us;
@@ -152,6 +189,7 @@ CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double fl
   }
   if (!flop_rates.empty()) peak_flops_per_us_ = Best(std::move(flop_rates));
   if (!byte_rates.empty()) bytes_per_us_ = Best(std::move(byte_rates));
+  const WorkingSets sets = WorkingSetsOf(samples);
   for (int c = 0; c < model::kOpClassCount; ++c) {
     classes_[static_cast<size_t>(c)] = LocalRegressor(OptionsOf(static_cast<OpClass>(c)));
   }
@@ -160,8 +198,10 @@ CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double fl
     const double us = std::max(MedianOf(m.us), 0.5);
     const double residual = std::log(us / Baseline(kernel));
     const uint32_t group = groups_.at(m.sample->model);
-    exact_[model::GeometryKey(kernel)].push_back({us, group});
-    classes_[static_cast<size_t>(kernel.op_class)].Add(CpuCoordinates(kernel), residual, group);
+    const WorkingSet& set = sets.at({m.sample->model, m.sample->batch});
+    exact_[model::GeometryKey(kernel)].push_back({us, group, Warmth(kernel, set)});
+    classes_[static_cast<size_t>(kernel.op_class)].Add(CpuCoordinates(kernel, set), residual,
+                                                       group);
     all_.Add(PlainCoordinates(kernel), residual, group);
     ++kernels_;
   }
@@ -181,7 +221,7 @@ std::vector<uint32_t> CpuKernelModel::Groups(std::span<const std::string> models
   return groups;
 }
 
-CpuKernelTime CpuKernelModel::Predict(const Kernel& kernel,
+CpuKernelTime CpuKernelModel::Predict(const Kernel& kernel, const WorkingSet& set,
                                       std::span<const std::string> without) const {
   CpuKernelTime out;
   out.baseline_us = Baseline(kernel);
@@ -189,6 +229,8 @@ CpuKernelTime CpuKernelModel::Predict(const Kernel& kernel,
   if (const auto it = exact_.find(model::GeometryKey(kernel)); it != exact_.end()) {
     std::vector<double> us;
     for (const auto& point : it->second) {
+      // In a model of very different size the same geometry is another measurement.
+      if (std::abs(point.warmth - Warmth(kernel, set)) > kSameWarmth) continue;
       if (std::ranges::find(groups, point.group) == groups.end()) us.push_back(point.us);
     }
     if (!us.empty()) {
@@ -199,7 +241,7 @@ CpuKernelTime CpuKernelModel::Predict(const Kernel& kernel,
     }
   }
   const LocalRegressor& own = classes_[static_cast<size_t>(kernel.op_class)];
-  auto answer = own.Predict(CpuCoordinates(kernel), groups);
+  auto answer = own.Predict(CpuCoordinates(kernel, set), groups);
   if (answer.nearest_distance > 1e8) {  // nothing of this op class
     answer = all_.Predict(PlainCoordinates(kernel), groups);
     answer.variance += 0.25;
@@ -207,8 +249,41 @@ CpuKernelTime CpuKernelModel::Predict(const Kernel& kernel,
   }
   out.extrapolated |= answer.nearest_distance > 2;
   out.latency_us = out.baseline_us * std::exp(std::clamp(answer.mean, -4.0, 5.0));
-  out.sigma = std::sqrt(answer.variance);
+  out.sigma = std::sqrt(answer.variance) * deviation_[static_cast<size_t>(kernel.op_class)];
   return out;
+}
+
+void CpuKernelModel::FitDeviations(std::span<const Sample* const> samples,
+                                   const std::function<std::string(const std::string&)>& family) {
+  std::map<std::string, std::set<std::string>> families;
+  std::vector<const Sample*> scored;
+  for (const Sample* s : samples) {
+    if (s->whole_model) continue;
+    families[family(s->model)].insert(s->model);
+    if (s->latency_us >= kLeastScoredUs) scored.push_back(s);
+  }
+  deviation_.fill(1);
+  const WorkingSets sets = WorkingSetsOf(samples);
+  std::array<std::vector<double>, model::kOpClassCount> ratios;
+  const size_t step = std::max<size_t>(1, scored.size() / kMostScored);
+  for (size_t i = 0; i < scored.size(); i += step) {
+    const Sample& s = *scored[i];
+    const auto& names = families.at(family(s.model));
+    const std::vector<std::string> without(names.begin(), names.end());
+    const auto t = Predict(s.kernel, sets.at({s.model, s.batch}), without);
+    if (t.measured || t.sigma <= 0) continue;
+    ratios[static_cast<size_t>(s.kernel.op_class)].push_back(
+        std::abs(std::log(s.latency_us / t.latency_us)) / t.sigma);
+  }
+  for (size_t c = 0; c < ratios.size(); ++c) {
+    auto& r = ratios[c];
+    if (r.empty()) continue;
+    const auto at = r.begin() + static_cast<ptrdiff_t>(0.8 * static_cast<double>(r.size() - 1));
+    std::nth_element(r.begin(), at, r.end());
+    const double n = static_cast<double>(r.size());
+    // In log, shrunk towards 1 while there are few.
+    deviation_[c] = std::exp(std::log(std::max(*at / kP90, 0.05)) * n / (n + kFewScored));
+  }
 }
 
 }  // namespace hase::latency

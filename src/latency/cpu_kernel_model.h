@@ -9,13 +9,20 @@
 // width 16 on AVX-512, output rows in steps of 6, filters in blocks of 4 vectors): partly filled
 // blocks are features of their own.
 //
+// The same kernel takes up to three times as long in a large model as in a small one: there its
+// input, the buffer it writes and its weights have left the caches since they were last touched. So
+// how much memory its model works on is a coordinate too (WorkingSet).
+//
 // Not modelled: NUMA, hyper-threads, clock changes with the width of the vectors.
 #pragma once
 
 #include <array>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "latency/local_regressor.h"
@@ -31,6 +38,17 @@ struct CpuKernelTime {
   bool extrapolated = false;  // no sample of this op class, or none near
 };
 
+// What a run of the model goes through: the greatest input and output of one kernel, and all
+// weights, bytes. Of the kernels alone, so that samples know theirs.
+struct WorkingSet {
+  double activations = 0, weights = 0;
+  void Add(const model::Kernel& kernel);
+};
+WorkingSet WorkingSetOf(std::span<const model::Kernel> kernels);
+// By model and batch, as far as their kernels were measured.
+using WorkingSets = std::map<std::pair<std::string, int64_t>, WorkingSet>;
+WorkingSets WorkingSetsOf(std::span<const Sample* const> samples);
+
 class CpuKernelModel {
  public:
   // Kernel samples (not whole models) of one machine, core count and runtime; others are ignored by
@@ -44,13 +62,20 @@ class CpuKernelModel {
   size_t kernels(model::OpClass c) const { return classes_[static_cast<size_t>(c)].size(); }
 
   // `without`: names of models whose samples must not be used (honest evaluation).
-  CpuKernelTime Predict(const model::Kernel& kernel,
+  CpuKernelTime Predict(const model::Kernel& kernel, const WorkingSet& set,
                         std::span<const std::string> without = {}) const;
+
+  // Fits the deviations that Predict gives to what it is really off by: per op class, the factor at
+  // which p10–p90 holds four fifths of the samples (of 20 us and more, at most some hundreds), each
+  // predicted without its whole family. `family`: of a model's name.
+  void FitDeviations(std::span<const Sample* const> samples,
+                     const std::function<std::string(const std::string&)>& family);
 
  private:
   struct Point {
     double us = 0;
     uint32_t group = 0;
+    double warmth = 0;  // coordinate of its working set
   };
   double Baseline(const model::Kernel& kernel) const;
   std::vector<uint32_t> Groups(std::span<const std::string> models) const;
@@ -62,10 +87,11 @@ class CpuKernelModel {
   LocalRegressor all_;  // op classes without samples of their own: a typical residual
   std::unordered_map<std::string, std::vector<Point>> exact_;  // by geometry, batch included
   std::unordered_map<std::string, uint32_t> groups_;           // model name → group
+  std::array<double, model::kOpClassCount> deviation_;         // factor on interpolated sigmas
 };
 
 // Coordinates of a kernel in its op class's space, divided by length scales. Same size for every
 // kernel of a class.
-std::vector<double> CpuCoordinates(const model::Kernel& kernel);
+std::vector<double> CpuCoordinates(const model::Kernel& kernel, const WorkingSet& set);
 
 }  // namespace hase::latency

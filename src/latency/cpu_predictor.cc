@@ -71,7 +71,9 @@ struct CpuPredictor::Machine {
           const std::vector<std::string>& without)
       : device(std::move(name)),
         kernels(Usable(evidence, device, without), FlopsPerUs(type), BytesPerUs(type)) {
-    if (!kernels.empty()) CompareWholeModels(evidence, type, without);
+    if (kernels.empty()) return;
+    kernels.FitDeviations(Usable(evidence, device, without), FamilyOf);
+    CompareWholeModels(evidence, type, without);
   }
 
   static std::vector<const Sample*> Usable(const Evidence& evidence, const std::string& device,

@@ -21,11 +21,14 @@ struct Tenant {
   MilliShare share = kWholeDevice;
 };
 
-// What strangers use of the device, as counters say, HASE's own residents taken out. Fractions.
+// What strangers use of the device, as counters say, HASE's own residents taken out. Fractions; on
+// a CPU `sm` counts competitors of the job's own weight per core, and the stretches say by how much
+// work of each kind takes longer than at rest, waiting for the core left out (cpu_load.h).
 struct ForeignLoad {
   double sm = 0, dram = 0, pcie = 0;
   double age_s = 0;
   bool valid = false;
+  double compute_stretch = 0, stream_stretch = 0, latency_stretch = 0;
 };
 
 class Estimator {

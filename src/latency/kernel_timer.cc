@@ -102,10 +102,11 @@ KernelTimes TimeOnCpu(const model::ModelKernels& model, const CpuKernelModel& cp
   Totals totals(&out);
   const Distinct distinct = FindDistinct(model);
   const double peak = CpuPeak(type), bandwidth = CpuBandwidth(type);
+  const WorkingSet set = WorkingSetOf(model.kernels);
   std::vector<KernelEstimate> estimates;
   for (size_t i = 0; i < distinct.kernels.size(); ++i) {
     const model::Kernel& kernel = *distinct.kernels[i];
-    const CpuKernelTime t = cpu.Predict(kernel, without);
+    const CpuKernelTime t = cpu.Predict(kernel, set, without);
     const Bound bound{static_cast<double>(kernel.flops) / peak,
                       static_cast<double>(kernel.bytes()) / bandwidth, 1.5};
     totals.Add(t.latency_us, distinct.count[i], bound, 1, t.sigma, 0);

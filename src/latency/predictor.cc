@@ -202,19 +202,54 @@ void Predictor::FillMemoryAndLoad(const model::ModelKernels& model, const cluste
   }
 }
 
+namespace {
+
+// How tenants share this type unless told otherwise.
+cluster::ShareMode UsualMode(const cluster::DeviceType& type) {
+  if (type.spec.kind == cluster::DeviceKind::kCpu) return cluster::ShareMode::kCpuQuota;
+  // Shares in space need MPS with per-client limits: compute capability 7.0.
+  return type.spec.compute_capability >= 70 ? cluster::ShareMode::kMps
+                                            : cluster::ShareMode::kTimeSlice;
+}
+
+SharingLaw LawOf(const cluster::DeviceType& type, cluster::ShareMode mode) {
+  SharingLaw law;
+  law.quota = ToFraction(type.quota);
+  law.sm_count = std::max(type.spec.sm_count, 1);
+  if (type.spec.kind == cluster::DeviceKind::kCpu) {
+    law.kind = SharingKind::kCpu;
+  } else if (mode == cluster::ShareMode::kTimeSlice) {
+    law.kind = SharingKind::kTimeSlice;
+  } else if (mode == cluster::ShareMode::kMig) {
+    law.kind = SharingKind::kMig;
+  } else {
+    law.kind = SharingKind::kSpace;
+  }
+  return law;
+}
+
+}  // namespace
+
 double Predictor::Slowdown(const Tenant& tenant, DeviceTypeId id, std::span<const Tenant> others,
                            const ForeignLoad& foreign) const {
   const cluster::DeviceType& type = types_[id.index()];
-  SharingLaw law;
-  law.cache_penalty = options_.cache_penalty;
-  if (type.spec.kind == cluster::DeviceKind::kCpu) {
-    law.kind = SharingKind::kCpu;
-    law.quota = ToFraction(type.quota);
-  } else {
-    // Shares in space need MPS with per-client limits: compute capability 7.0.
-    law.kind = type.spec.compute_capability >= 70 ? SharingKind::kSpace : SharingKind::kTimeSlice;
-    law.sm_count = std::max(type.spec.sm_count, 1);
+  return SlowdownBy(LawOf(type, UsualMode(type)), tenant, id, others, foreign);
+}
+
+double Predictor::SlowdownIn(cluster::ShareMode mode, const Tenant& tenant, DeviceTypeId id,
+                             std::span<const Tenant> others, const ForeignLoad& foreign) const {
+  const cluster::DeviceType& type = types_[id.index()];
+  if (mode == cluster::ShareMode::kExclusive) {
+    // The device is the tenant's; strangers do not ask.
+    return SlowdownBy(LawOf(type, UsualMode(type)), tenant, id, {}, foreign);
   }
+  return SlowdownBy(LawOf(type, mode), tenant, id, others, foreign);
+}
+
+double Predictor::SlowdownBy(const SharingLaw& given, const Tenant& tenant, DeviceTypeId id,
+                             std::span<const Tenant> others, const ForeignLoad& foreign) const {
+  SharingLaw law = given;
+  law.cache_penalty = options_.cache_penalty;
   const auto demand = [&](const Tenant& t) {
     const Estimate* e = Find(t.model, id, t.batch);
     // A tenant that cannot be estimated is taken to want everything.

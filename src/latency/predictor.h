@@ -64,6 +64,10 @@ class Predictor final : public Estimator {
   std::string WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const override;
   double Slowdown(const Tenant& tenant, DeviceTypeId type, std::span<const Tenant> others,
                   const ForeignLoad& foreign) const override;
+  // The same where the way of sharing is given (`hase predict --mode`), not the device's usual one.
+  // Exclusive: as if the others were not there.
+  double SlowdownIn(cluster::ShareMode mode, const Tenant& tenant, DeviceTypeId type,
+                    std::span<const Tenant> others, const ForeignLoad& foreign) const;
 
   // As Find, with the kernels listed (scaled so that they sum to the latency without copies and
   // overhead), not memoised.
@@ -88,6 +92,8 @@ class Predictor final : public Estimator {
   Result<Estimate> ComputeCpu(ModelId id, const model::ModelKernels& model,
                               const cluster::DeviceType& type) const;
   Estimate ComputeGpu(const model::ModelKernels& model, const cluster::DeviceType& type) const;
+  double SlowdownBy(const SharingLaw& law, const Tenant& tenant, DeviceTypeId type,
+                    std::span<const Tenant> others, const ForeignLoad& foreign) const;
   void FillMemoryAndLoad(const model::ModelKernels& model, const cluster::DeviceType& type,
                          Estimate* estimate) const;
 

@@ -25,6 +25,13 @@ ShareFactors SpaceShare(const Demand& d, const SharingLaw& law) {
           std::max(1.0, law.saturation_share / share)};
 }
 
+double MigSlowdown(const Demand& d, const SharingLaw& law) {
+  const double share = std::clamp(d.share, kLeastShare, 1.0);
+  ShareFactors own = SpaceShare(d, law);
+  own.bandwidth = std::max(1.0, std::clamp(d.dram, kLeastShare, 1.0) / share);
+  return own.Total(d);
+}
+
 double SpaceSlowdown(const Demand& tenant, std::span<const Demand> others,
                      const ForeignLoad& foreign, const SharingLaw& law) {
   const ShareFactors own = SpaceShare(tenant, law);
@@ -43,26 +50,31 @@ double SpaceSlowdown(const Demand& tenant, std::span<const Demand> others,
   return tenant.compute_part * compute + tenant.bandwidth_part * bandwidth + tenant.launch_part;
 }
 
+// How much of what a probe feels of others' memory traffic, work that streams as much feels
+// (docs/predictor-cpu.md says how fitted).
+constexpr double kStreamFelt = 0.5, kLatencyFelt = 0.0;
+
 double CpuSlowdown(const Demand& tenant, std::span<const Demand> others, const ForeignLoad& foreign,
                    const SharingLaw& law) {
   const double quota = std::clamp(law.quota, kLeastShare, 1.0);
   const double want = quota * std::clamp(tenant.share, kLeastShare, 1.0);
-  std::vector<double> inside, all;
+  std::vector<double> inside;
   double dram = foreign.valid ? std::max(foreign.dram, 0.0) : 0;
   for (const Demand& other : others) {
     inside.push_back(quota * std::clamp(other.share, kLeastShare, 1.0));
-    dram += std::clamp(other.dram, 0.0, 1.0) * std::min(1.0, inside.back());
+    dram += std::clamp(other.dram, 0.0, 1.0) * inside.back();
   }
-  // The partition's quota binds first among its tenants, then the cores among all.
-  const double granted = FairPart(want, inside, quota);
-  all = inside;
-  for (double& w : all) w = std::min(w, quota);
-  double strangers = foreign.valid ? std::max(foreign.sm, 0.0) : 0;
-  for (; strangers > 0; strangers -= 1) all.push_back(std::min(strangers, 1.0));
-  const double rate = std::min(granted, FairPart(want, all, 1.0));
-  const double memory =
-      1 + tenant.bandwidth_part * law.cache_penalty * dram +
-      tenant.bandwidth_part * (std::max(1.0, std::clamp(tenant.dram, 0.0, 1.0) + dram) - 1);
+  // The partition's quota and the strangers bind first, then its tenants share what is left.
+  const double strangers = foreign.valid ? std::max(foreign.sm, 0.0) : 0;
+  const double rate = FairPart(want, inside, std::min(quota, 1 / (1 + strangers)));
+  const double own = std::clamp(tenant.dram, 0.0, 1.0);
+  double memory = 1 + tenant.bandwidth_part * law.cache_penalty * dram +
+                  tenant.bandwidth_part * (std::max(1.0, own + dram) - 1);
+  if (foreign.valid) {
+    const double felt = kStreamFelt * std::max(foreign.stream_stretch, 0.0) +
+                        kLatencyFelt * std::max(foreign.latency_stretch, 0.0);
+    memory += (1 - own) * std::max(foreign.compute_stretch, 0.0) + own * felt;
+  }
   return std::max(1.0, quota / rate) * memory;
 }
 
@@ -102,6 +114,9 @@ double Slowdown(const Demand& tenant, std::span<const Demand> others, const Fore
   switch (law.kind) {
     case SharingKind::kSpace:
       s = SpaceSlowdown(tenant, others, foreign, law);
+      break;
+    case SharingKind::kMig:
+      s = MigSlowdown(tenant, law);
       break;
     case SharingKind::kCpu:
       s = CpuSlowdown(tenant, others, foreign, law);

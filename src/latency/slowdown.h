@@ -7,9 +7,12 @@
 // bandwidth is added up, and what exceeds the device is shared in proportion to demand; bandwidth
 // time also grows with the others' traffic through the shared cache.
 // Time-sliced GPU (no MPS): a slice for every busy tenant.
-// CPU: a share is a part of the cores' time, so every term scales by 1/share; tenants and strangers
-// that ask for more than there is get max–min fair parts (what the kernel's fair scheduler gives
-// equal weights), and memory traffic of others slows the bandwidth part.
+// MIG instance: processors in whole numbers, bandwidth and cache in proportion to the share; what
+// the other instances do is not felt.
+// CPU: a share is a part of the cores' time, so every term scales by 1/share. A partition beside
+// strangers of C times its weight gets 1 / (1 + C) of the cores, or its quota if that is less;
+// within, tenants that ask for more than there is get max–min fair parts (what the kernel's fair
+// scheduler gives equal weights). Memory traffic of others slows the part that waits for memory.
 //
 // Properties (tested): >= 1; grows with every demand of others; never grows with the own share; 1
 // for a whole device alone.
@@ -33,7 +36,7 @@ struct Demand {
 };
 Demand DemandOf(const Estimate& estimate, MilliShare share);
 
-enum class SharingKind : uint8_t { kSpace, kTimeSlice, kCpu };
+enum class SharingKind : uint8_t { kSpace, kTimeSlice, kCpu, kMig };
 
 struct SharingLaw {
   SharingKind kind = SharingKind::kSpace;
@@ -43,8 +46,9 @@ struct SharingLaw {
   double quota = 1;               // CPU: part of the cores' time that the partition may use
 };
 
-// `foreign.sm` on a CPU counts runnable strangers per core and may exceed 1; on a GPU it is the SM
-// active fraction. An invalid reading is ignored here: callers widen intervals instead.
+// `foreign.sm` on a CPU counts runnable strangers per core (cpu_load.h) and may exceed 1; on a GPU
+// it is the SM active fraction. An invalid reading is ignored here: callers widen intervals
+// instead.
 double Slowdown(const Demand& tenant, std::span<const Demand> others, const ForeignLoad& foreign,
                 const SharingLaw& law);
 

@@ -16,7 +16,7 @@ Demand RandomDemand(Rng& rng) {
 
 SharingLaw RandomLaw(Rng& rng) {
   SharingLaw law;
-  law.kind = static_cast<SharingKind>(rng.UniformInt(0, 2));
+  law.kind = static_cast<SharingKind>(rng.UniformInt(0, 3));
   law.sm_count = static_cast<int>(rng.UniformInt(1, 132));
   law.quota = rng.Uniform(0.1, 1);
   return law;
@@ -99,6 +99,14 @@ TEST(Slowdown, SpaceShareCutsComputeInWholeProcessorsAndSparesBandwidth) {
   EXPECT_NEAR(Slowdown({1, 0, 0, 1, 0, 0.55}, {}, {}, law), 2, 1e-12);  // 5 of 10
   EXPECT_NEAR(Slowdown({0, 1, 0, 1, 1, 0.5}, {}, {}, law), 1, 1e-12);
   EXPECT_NEAR(Slowdown({0, 0, 1, 1, 1, 0.1}, {}, {}, law), 1, 1e-12);  // launch-bound
+}
+
+TEST(Slowdown, MigCutsBandwidthTooAndFeelsNobody) {
+  const SharingLaw law{.kind = SharingKind::kMig, .sm_count = 10};
+  const Demand neighbour{0.5, 0.5, 0, 1, 1, 0.5};
+  EXPECT_NEAR(Slowdown({1, 0, 0, 1, 0, 0.5}, std::vector{neighbour}, {}, law), 2, 1e-12);
+  EXPECT_NEAR(Slowdown({0, 1, 0, 1, 1, 0.5}, std::vector{neighbour}, {}, law), 2, 1e-12);
+  EXPECT_NEAR(Slowdown({0, 1, 0, 1, 0.4, 0.5}, {}, {}, law), 1, 1e-12);  // fits its slice
 }
 
 TEST(FairPart, GivesSmallWantsWholeAndSplitsTheRest) {

@@ -12,6 +12,8 @@ constexpr double kCardPrior = 0.05;  // how much twins differ, log scale
 constexpr double kBiasPrior = 0.20;  // how far a model's prediction may be off
 constexpr double kHuber = 1.5;       // in units of the residuals' scale
 constexpr double kFlagErrors = 3.5, kFlagLeast = 0.03;
+constexpr double kScale = 0.08, kScaleJobs = 4;  // of residuals, before they say it themselves
+constexpr size_t kFewCards = 16;                 // of a type: new cards are fitted with all others
 
 double HuberWeight(double residual, double scale) {
   const double z = std::abs(residual) / (kHuber * scale);
@@ -21,20 +23,21 @@ double HuberWeight(double residual, double scale) {
 }  // namespace
 
 void SpeedFactors::Observe(DeviceId device, DeviceTypeId type, ModelId model, double predicted_s,
-                           double observed_s) {
-  if (!(predicted_s > 0) || !(observed_s > 0)) return;
+                           double observed_s, double trust) {
+  if (!(predicted_s > 0) || !(observed_s > 0) || !(trust > 0)) return;
   const auto [it, fresh] = cards_.try_emplace(device);
   CardState& card = it->second;
   if (fresh) {
     card.type = type;
     by_type_[type].push_back(device);
   }
-  card.window.push_back({model, std::log(observed_s / predicted_s)});
+  card.window.push_back({model, std::log(observed_s / predicted_s), std::min(trust, 1.0)});
   if (card.window.size() > kWindow) card.window.pop_front();
   ++card.jobs;
   // A full refit costs the type's windows; spread over as many jobs as there are cards, one job
   // costs a few windows whatever the size of the cluster.
-  if (++since_refit_[type] >= static_cast<int>(by_type_[type].size()) || card.jobs < 4) {
+  const size_t cards = by_type_[type].size();
+  if (++since_refit_[type] >= static_cast<int>(cards) || (card.jobs < 4 && cards <= kFewCards)) {
     Refit(type);
     since_refit_[type] = 0;
   } else {
@@ -53,7 +56,10 @@ double SpeedFactors::Scale(const std::vector<CardState*>& cards) const {
   }
   const auto middle = absolute.begin() + static_cast<ptrdiff_t>(absolute.size() / 2);
   std::nth_element(absolute.begin(), middle, absolute.end());
-  return std::clamp(1.4826 * *middle, 0.01, 0.3);
+  // One residual says nothing of their scale: it is as wide as usual until some have been seen.
+  const double n = static_cast<double>(absolute.size()), own = 1.4826 * *middle;
+  return std::clamp(std::sqrt((n * own * own + kScaleJobs * kScale * kScale) / (n + kScaleJobs)),
+                    0.01, 0.3);
 }
 
 void SpeedFactors::FitCard(CardState& card, double scale) const {
@@ -61,7 +67,7 @@ void SpeedFactors::FitCard(CardState& card, double scale) const {
   for (auto it = card.window.rbegin(); it != card.window.rend(); ++it, age *= kForget) {
     const auto b = bias_.find({card.type, it->model});
     const double bias = b == bias_.end() ? 0 : b->second.value;
-    const double weight = age * HuberWeight(it->residual - bias - card.offset, scale);
+    const double weight = it->trust * age * HuberWeight(it->residual - bias - card.offset, scale);
     weights += weight;
     squares += weight * weight;
     sum += weight * (it->residual - bias);
@@ -80,7 +86,8 @@ void SpeedFactors::FitBiases(const std::vector<CardState*>& cards, DeviceTypeId 
     double age = 1;
     for (auto it = card->window.rbegin(); it != card->window.rend(); ++it, age *= kForget) {
       const double rest = it->residual - card->offset;
-      const double weight = age * HuberWeight(rest - bias_[{type, it->model}].value, scale);
+      const double weight =
+          it->trust * age * HuberWeight(rest - bias_[{type, it->model}].value, scale);
       auto& [sum, total] = sums[it->model];
       sum += weight * rest;
       total += weight;
@@ -125,6 +132,20 @@ SpeedFactors::Card SpeedFactors::Of(DeviceId device) const {
   const double difference = std::abs(card.offset - mean);
   out.flagged = difference > kFlagLeast && difference > kFlagErrors * std::sqrt(variance);
   return out;
+}
+
+double SpeedFactors::DeviceFactor(DeviceId device) const {
+  const auto it = cards_.find(device);
+  if (it == cards_.end()) return 1;
+  const CardState& card = it->second;
+  double age = 1, weights = 0, sum = 0;
+  for (auto seen = card.window.rbegin(); seen != card.window.rend(); ++seen, age *= kForget) {
+    const auto bias = bias_.find({card.type, seen->model});
+    if (bias != bias_.end()) sum += age * bias->second.value;
+    weights += age;
+  }
+  const double n = static_cast<double>(card.window.size());
+  return std::exp((card.offset + sum / weights) * n / (n + 1));
 }
 
 double SpeedFactors::ModelFactor(DeviceTypeId type, ModelId model) const {

@@ -6,6 +6,8 @@
 // is fitted over the last 64 jobs of every card by alternating robust means (Huber weights), each
 // shrunk towards 0 by how wide it may be; older jobs count less (half after 32 of the card's). A
 // card is flagged when it differs from its twins by more than 3 % and 3.5 standard errors.
+// The engine keeps one of these and takes DeviceFactor() for every card; a backend that measured a
+// card's speed itself may say otherwise.
 //
 // Left out: drift of a model's bias with the batch size.
 // Source: Huber, Robust Statistics (1981), ch. 7 (M-estimates of additive models).
@@ -29,19 +31,24 @@ class SpeedFactors {
   };
 
   // One finished job, load time taken out, predicted with everything known when it started.
-  // Ignored unless both times are positive.
+  // Ignored unless both times are positive. `trust` in (0, 1]: less for a run that shared its card,
+  // whose slow-down has an error of its own.
   void Observe(DeviceId device, DeviceTypeId type, ModelId model, double predicted_s,
-               double observed_s);
+               double observed_s, double trust = 1);
 
   // A device never seen: factor 1.
   Card Of(DeviceId device) const;
   // exp(bias): what predictions of this model on this type should be multiplied by; 1 if unknown.
   double ModelFactor(DeviceTypeId type, ModelId model) const;
+  // What predictions on this card should be multiplied by, whatever the model: the card's own
+  // factor, and the biases of the models it ran lately as far as they have something in common.
+  // Nothing seen: 1; after one job half of what it says.
+  double DeviceFactor(DeviceId device) const;
 
  private:
   struct Observation {
     ModelId model;
-    double residual;
+    double residual, trust;
   };
   struct CardState {
     DeviceTypeId type;

@@ -77,6 +77,32 @@ TEST(SpeedFactors, WhatAllCardsShareIsTheModelsError) {
   EXPECT_EQ(factors.Of(DeviceId(99)).factor, 1);
 }
 
+// A card without twins keeps what its type's predictions are off by; one outlier does not carry a
+// new card away.
+TEST(SpeedFactors, ALoneCardIsCorrectedByWhatItsJobsHaveInCommon) {
+  SpeedFactors factors;
+  EXPECT_EQ(factors.DeviceFactor(DeviceId(0)), 1);
+  for (int i = 0; i < 30; ++i) {
+    factors.Observe(DeviceId(0), DeviceTypeId(0), ModelId(static_cast<uint32_t>(i % 3)), 1, 1.2);
+  }
+  EXPECT_NEAR(factors.DeviceFactor(DeviceId(0)), 1.2, 0.02);
+  SpeedFactors fresh;
+  fresh.Observe(DeviceId(0), DeviceTypeId(0), ModelId(0), 1, 3);
+  EXPECT_LT(fresh.DeviceFactor(DeviceId(0)), 1.8);
+  for (int i = 0; i < 10; ++i) fresh.Observe(DeviceId(0), DeviceTypeId(0), ModelId(0), 1, 1);
+  EXPECT_NEAR(fresh.DeviceFactor(DeviceId(0)), 1, 0.03);
+}
+
+TEST(SpeedFactors, RunsThatSharedTheCardSayLess) {
+  SpeedFactors factors;
+  for (int i = 0; i < 20; ++i) {
+    factors.Observe(DeviceId(0), DeviceTypeId(0), ModelId(0), 1, 1);
+    factors.Observe(DeviceId(1), DeviceTypeId(0), ModelId(0), 1, i % 2 == 0 ? 1.0 : 1.1,
+                    i % 2 == 0 ? 1.0 : 0.1);
+  }
+  EXPECT_LT(factors.Of(DeviceId(1)).factor / factors.Of(DeviceId(0)).factor, 1.03);
+}
+
 TEST(SpeedFactors, IgnoresTimesThatAreNone) {
   SpeedFactors factors;
   factors.Observe(DeviceId(0), DeviceTypeId(0), ModelId(0), 0, 1);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/calibration.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/machine.h"
 #include "base/paths.h"
@@ -15,7 +16,7 @@ namespace {
 struct Flags {
   std::string cluster, device, state;
   double time_ms = 150;
-  bool force = false, json = false;
+  bool force = false, calibrate = true, json = false;
 };
 
 struct Row {
@@ -104,6 +105,10 @@ Result<int> Run(const Flags& flags) {
       }
       HASE_ASSIGN_OR_RETURN(Row row, BenchDevice(machine.cluster, device, flags, store, progress));
       rows.push_back(std::move(row));
+      // A smaller quota's kernels are those of the whole cores, scaled.
+      if (!flags.calibrate || type.quota < kWholeDevice) continue;
+      progress.Show(fmt::format("{} ({}): calibration", device.name, type.name));
+      HASE_RETURN_IF_ERROR(EnsureCalibrated(machine, device, flags.state, store));
     }
   }
   for (const auto& name : skipped) {
@@ -132,6 +137,8 @@ Action SetUpBench(CLI::App& command) {
   command.add_option("--state", flags->state, "State folder");
   command.add_option("--time-ms", flags->time_ms, "Time for each benchmark")
       ->check(CLI::Range(1.0, 60000.0));
+  command.add_flag("!--no-calibrate", flags->calibrate,
+                   "Leave out the sweep of kernels that a device never calibrated gets");
   command.add_flag("--force", flags->force, "Measure again what is stored");
   command.add_flag("--json", flags->json, "Print JSON");
   return [flags] { return Run(*flags); };

@@ -3,28 +3,21 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "apps/calibration_sweep.h"
+#include "apps/cli/calibration.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/machine.h"
-#include "base/file.h"
-#include "base/paths.h"
-#include "execution/worker/profile.h"
 #include "latency/cpu_kernel_model.h"
 #include "latency/evidence.h"
-#include "model/library.h"
 
 namespace hase::cli {
 namespace {
 
-constexpr int kBranches = 40;  // per graph
-
 struct Flags {
   std::string device, cluster, state;
-  int graphs = 8;
+  int graphs = 0;
   bool json = false;
 };
 
@@ -43,11 +36,15 @@ Figures LeaveOneOut(const std::vector<latency::Sample>& samples) {
     figures.of_sweep += s.source == "calibrate";
   }
   const latency::CpuKernelModel model(kernels);
+  const auto sets = latency::WorkingSetsOf(kernels);
   std::vector<double> errors;
   for (const auto* s : kernels) {
     if (s->latency_us < 20) continue;
     const std::vector<std::string> without = {s->model};
-    errors.push_back(std::abs(model.Predict(s->kernel, without).latency_us / s->latency_us - 1));
+    errors.push_back(
+        std::abs(model.Predict(s->kernel, sets.at({s->model, s->batch}), without).latency_us /
+                     s->latency_us -
+                 1));
   }
   figures.kernels = static_cast<int>(kernels.size());
   figures.scored = static_cast<int>(errors.size());
@@ -55,61 +52,25 @@ Figures LeaveOneOut(const std::vector<latency::Sample>& samples) {
   return figures;
 }
 
-// One graph, written to the state folder, measured and deleted again.
-Status MeasureGraph(const Machine& machine, const cluster::Device& device, uint64_t seed,
-                    const std::filesystem::path& state, model::ModelLibrary& library,
-                    latency::SampleStore& store) {
-  HASE_ASSIGN_OR_RETURN(const std::string bytes, apps::CalibrationGraph(seed, kBranches));
-  const auto file = state / fmt::format("sweep-{}.onnx", seed);
-  HASE_RETURN_IF_ERROR(WriteFileAtomically(file, bytes));
-  const auto measure = [&]() -> Status {
-    HASE_ASSIGN_OR_RETURN(const auto id,
-                          library.Intern({.name = file.string(), .runtime = std::nullopt}));
-    // Mostly batch 1; every fourth graph at 4.
-    execution::ProfileRequest request;
-    request.onnx = file;
-    HASE_ASSIGN_OR_RETURN(request.kernels,
-                          library.Kernels(id, model::Runtime::kOrtCpu, seed % 4 == 0 ? 4 : 1));
-    HASE_ASSIGN_OR_RETURN(const auto partition, PartitionOf(machine.cluster, device));
-    request.device = machine.cluster.types[device.type.index()].name;
-    request.scratch = state;
-    HASE_ASSIGN_OR_RETURN(auto result, execution::ProfileModel(partition, request));
-    // Reconciling shares the time of nodes that the kernel list lacks among the others; a sweep has
-    // no use for whole-model times, so each kernel keeps its own.
-    for (auto& sample : result.kernels) {
-      sample.source = "calibrate";
-      sample.latency_us *= 1 - result.unmatched;
-    }
-    return store.Append(result.kernels, CoreClockMhz(device.cpu_cores.front()));
-  };
-  const auto status = measure();
-  std::error_code ignored;
-  std::filesystem::remove(file, ignored);
-  return status;
-}
-
 Result<int> Run(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(const Machine machine, OpenMachine(flags.cluster));
   HASE_ASSIGN_OR_RETURN(auto store, OpenSamples(flags.state, machine));
-  HASE_ASSIGN_OR_RETURN(const auto state, StateDir(flags.state));
-  HASE_ASSIGN_OR_RETURN(const auto data, DataDir());
   if (machine.cluster.devices.empty()) return Usage("this machine has no device");
   DeviceId id = machine.cluster.devices.front().id;
   if (!flags.device.empty()) {
     HASE_ASSIGN_OR_RETURN(id, FindDevice(machine.cluster, flags.device));
   }
   const cluster::Device& device = machine.cluster.devices[id.index()];
-  const std::string& type = machine.cluster.types[device.type.index()].name;
+  const std::string type = machine.cluster.types[device.type.index()].name;
   HASE_ASSIGN_OR_RETURN(const auto before, store.Query({.device = type}));
   const Figures was = LeaveOneOut(before);
   HASE_RETURN_IF_ERROR(store.Remove({.device = type, .source = "calibrate"}));
-  model::ModelLibrary library(data);
   {
     Progress progress;
-    for (int i = 0; i < flags.graphs; ++i) {
-      progress.Show(fmt::format("calibration graph {} of {} on {}", i + 1, flags.graphs, type));
+    for (int i = 0; i <= flags.graphs; ++i) {
+      progress.Show(fmt::format("calibration graph {} of {} on {}", i + 1, flags.graphs + 1, type));
       HASE_RETURN_IF_ERROR(
-          MeasureGraph(machine, device, static_cast<uint64_t>(i + 1), state, library, store));
+          MeasureSweep(machine, device, static_cast<uint64_t>(i), flags.state, store));
     }
   }
   HASE_ASSIGN_OR_RETURN(const auto after, store.Query({.device = type}));
@@ -139,8 +100,10 @@ Result<int> Run(const Flags& flags) {
 Action SetUpCalibrate(CLI::App& command) {
   auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
   command.add_option("--device", flags->device, "CPU device (default: the first of this machine)");
-  command.add_option("--graphs", flags->graphs, "Synthetic graphs of 40 branches each")
-      ->check(CLI::Range(1, 100))
+  command
+      .add_option("--graphs", flags->graphs,
+                  "Random graphs of 40 branches each, on top of the basic sweep of 60 kernels")
+      ->check(CLI::Range(0, 100))
       ->capture_default_str();
   command.add_option("--cluster", flags->cluster, "cluster.yaml (default: this machine)");
   command.add_option("--state", flags->state, "State folder");

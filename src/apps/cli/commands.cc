@@ -42,6 +42,10 @@ constexpr Command kCommands[] = {
      "  hase profile --models resnet50,mobilenet_v2 --batches 1,4", SetUpProfile},
     {"calibrate", "Measure a sweep of kernel geometries, for models never profiled",
      "  hase calibrate --device cpu-1c-q1", SetUpCalibrate},
+    {"import", "Take in measurements that trtexec, perf_analyzer or torch.profiler made",
+     "  hase import times.json --model resnet50 --device T4 --batch 8 --precision fp16\n"
+     "  hase import perf.csv --format perf_analyzer --model resnet50 --device A100",
+     SetUpImport},
     {"predict", "How long a model takes on a device, with its interval, memory and kernels",
      "  hase predict resnet50 --device T4 --batch 8 --explain\n"
      "  hase predict vgg16 --device cpu-1c-q1 --load sm=1,residents=resnet18:1:0.5",

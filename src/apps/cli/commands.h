@@ -10,6 +10,7 @@ Action SetUpDoctor(CLI::App& command);
 Action SetUpPlan(CLI::App& command);
 Action SetUpExplain(CLI::App& command);
 Action SetUpSimulate(CLI::App& command);
+Action SetUpImport(CLI::App& command);
 Action SetUpInspect(CLI::App& command);
 Action SetUpRun(CLI::App& command);
 Action SetUpBench(CLI::App& command);

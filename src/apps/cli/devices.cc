@@ -96,6 +96,20 @@ void Print(const telemetry::Snapshot& snapshot) {
                cell(device.at(Counter::kGpuBusy), 100), cell(device.at(Counter::kMemoryUsed), 1),
                cell(device.at(Counter::kSmClock), 1), cell(device.at(Counter::kPower), 1));
   }
+  for (const auto& device : snapshot.devices) {
+    if (!device.at(Counter::kProbeStream).ok()) continue;
+    fmt::print(
+        "{:<42} probe: {:.1f} ns a step, {:.1f} ns a KiB in order, {:.0f} ns a dependent read\n",
+        device.device, device.at(Counter::kProbeCompute).value,
+        device.at(Counter::kProbeStream).value, device.at(Counter::kProbeLatency).value);
+  }
+  for (const auto& s : snapshot.strangers) {
+    fmt::print(
+        "stranger {:<18} ran {:>5.1f} %, waited {:>5.1f} %, last on core {}, may run on {}{}\n",
+        s.name, 100 * s.run, 100 * s.wait, s.core,
+        s.cores.empty() ? "any" : fmt::format("{}", fmt::join(s.cores, ",")),
+        s.group.empty() ? "" : ", in " + s.group);
+  }
   for (const auto& note : snapshot.notes) fmt::print("note: {}\n", note);
 }
 
@@ -155,6 +169,10 @@ Action SetUpDevices(CLI::App& command) {
   command.add_option("--telemetry", flags->source, "Source of --watch: " + names);
   command.add_option("--url", flags->source_options.url, "Address of dcgm_exporter");
   command.add_option("--file", flags->source_options.file, "Snapshots to replay");
+  command
+      .add_option("--probe", flags->source_options.probe_cores,
+                  "cpu: cores whose speed a small probe takes at every poll (3 ms of the core)")
+      ->delimiter(',');
   command.add_option("--interval-s", flags->interval_s, "Time between polls")
       ->check(CLI::Range(0.01, 3600.0));
   command.add_option("--polls", flags->polls, "End after so many (default: until interrupted)")

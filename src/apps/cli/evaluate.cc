@@ -9,6 +9,8 @@
 #include <unordered_set>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/evaluate_cpu.h"
+#include "apps/cli/evaluate_load.h"
 #include "apps/evaluation_page.h"
 #include "base/file.h"
 #include "base/paths.h"
@@ -28,6 +30,8 @@ struct EvaluateFlags {
   int calibrate = 0, threads = 2;
   int64_t sample = 0;
   bool models = false, calibration_networks = false, pairs = false, json = false;
+  bool cpu = false, load = false;
+  EvaluateLoadFlags load_flags;
 };
 
 Result<std::unordered_set<uint32_t>> ReadUsed(const std::string& model) {
@@ -242,6 +246,19 @@ apps::EvaluationPage PageOf(const EvaluateFlags& flags, const latency::ModelFile
 }
 
 Result<int> RunEvaluate(EvaluateFlags flags) {
+  if (flags.load) {
+    flags.load_flags.json = flags.json;
+    return EvaluateLoad(flags.load_flags);
+  }
+  if (flags.cpu) {
+    const auto& f = flags.load_flags;
+    return EvaluateCpu({.device = f.devices,
+                        .state = f.state,
+                        .cluster = f.cluster,
+                        .rows = f.record,
+                        .json = flags.json});
+  }
+  if (flags.data.empty()) return Usage("--data names no folder (see hase evaluate --help)");
   if (flags.pairs) return RunPairs(flags);
   if (flags.model.empty()) {
     HASE_ASSIGN_OR_RETURN(const auto path, DataFile("predictor.bin"));
@@ -333,8 +350,7 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
 
 Action SetUpEvaluate(CLI::App& command) {
   auto flags = std::make_shared<EvaluateFlags>();
-  command.add_option("--data", flags->data, "Folders that hold data sets, at any depth")
-      ->required();
+  command.add_option("--data", flags->data, "Folders that hold data sets, at any depth");
   command.add_option("--set", flags->sets, "Only these data sets (default: all known)");
   command.add_option("--model", flags->model,
                      "Trained predictor (default: the shipped one); FILE.rows.xz lies beside it");
@@ -366,6 +382,23 @@ Action SetUpEvaluate(CLI::App& command) {
                    "With --models: score the three networks that constants were fitted on instead");
   command.add_flag("--pairs", flags->pairs,
                    "Score pairs of jobs that share a card (Gavel), held out in five folds");
+  command.add_flag("--cpu", flags->cpu,
+                   "Score the CPU predictor on this machine's profiles, a model family left out");
+  command.add_flag("--load", flags->load,
+                   "Run models beside strangers on this machine's CPU and predict them from live "
+                   "counters");
+  command.add_option("--device", flags->load_flags.devices,
+                     "--cpu, --load: CPU devices by comma (default: the first)");
+  command.add_option("--load-models", flags->load_flags.models, "--load: models by comma");
+  command.add_option("--stranger", flags->load_flags.stranger,
+                     "--load: the program hase_stranger (default: beside hase)");
+  command.add_option("--record", flags->load_flags.record,
+                     "--cpu, --load: write the rows to this file");
+  command.add_option("--replay", flags->load_flags.replay,
+                     "--load: score recorded rows instead of measuring");
+  command.add_option("--cluster", flags->load_flags.cluster,
+                     "--cpu, --load: cluster.yaml (default: this machine)");
+  command.add_option("--state", flags->load_flags.state, "--cpu, --load: state folder");
   command.add_flag("--json", flags->json, "Machine-readable output");
   return [flags] { return RunEvaluate(*flags); };
 }

@@ -60,6 +60,10 @@ Result<LoadWish> ParseLoad(std::string_view text) {
     const std::string_view key = part.substr(0, equals);
     const std::string_view value =
         equals == std::string_view::npos ? std::string_view() : part.substr(equals + 1);
+    if (whole == "live") {
+      load.live = true;
+      continue;
+    }
     load.foreign.valid = true;
     if (key == "sm") {  // on a CPU: runnable strangers per core
       HASE_ASSIGN_OR_RETURN(load.foreign.sm, Fraction(value, "sm", 64));
@@ -74,7 +78,7 @@ Result<LoadWish> ParseLoad(std::string_view text) {
       }
     } else {
       return Usage(
-          fmt::format("--load: unknown part '{}' (known: sm, dram, pcie, residents)", key));
+          fmt::format("--load: unknown part '{}' (known: sm, dram, pcie, residents, live)", key));
     }
   }
   return load;

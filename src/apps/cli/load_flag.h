@@ -1,4 +1,5 @@
-// --load sm=0.4,dram=0.2,pcie=0,residents=resnet50:8:0.5+vgg16:1:1 as `hase predict` takes it.
+// --load sm=0.4,dram=0.2,pcie=0,residents=resnet50:8:0.5+vgg16:1:1 as `hase predict` takes it;
+// `live` among the parts: what this machine's counters say now.
 #pragma once
 
 #include <string>
@@ -19,6 +20,7 @@ struct ResidentWish {
 struct LoadWish {
   latency::ForeignLoad foreign;
   std::vector<ResidentWish> residents;
+  bool live = false;
 };
 
 // Usage errors name the part that is wrong. Empty text is no load.

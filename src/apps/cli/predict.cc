@@ -9,6 +9,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/load_flag.h"
 #include "apps/cli/machine.h"
+#include "apps/live/live_load.h"
 #include "apps/predicting.h"
 #include "base/paths.h"
 #include "cluster/micro_benchmarks.h"
@@ -90,6 +91,10 @@ Status CheckShare(const Flags& flags, const std::vector<cluster::DeviceType>& ty
   if (flags.mode.empty()) return {};
   const auto mode = cluster::ParseShareMode(flags.mode);
   if (!mode) return Usage("--mode: " + mode.error().message);
+  if (*mode == cluster::ShareMode::kExclusive && flags.share < 1) {
+    return Usage(fmt::format("--mode exclusive gives the whole device, --share {:g} a part of it",
+                             flags.share));
+  }
   for (const auto& type : types) {
     const auto modes = cluster::EnforceableModes(type.spec);
     if (*mode != cluster::ShareMode::kExclusive && std::ranges::find(modes, *mode) == modes.end()) {
@@ -179,8 +184,9 @@ void PrintCsv(const std::vector<Row>& rows, const std::string& precision) {
 
 class Asking {
  public:
-  Asking(const Flags& flags, model::ModelLibrary* library, model::Precision precision)
-      : flags_(flags), library_(*library), precision_(precision) {}
+  Asking(const Flags& flags, const Machine& machine, model::ModelLibrary* library,
+         model::Precision precision)
+      : flags_(flags), machine_(machine), library_(*library), precision_(precision) {}
 
   Result<ModelId> Intern(const std::string& name) {
     return library_.Intern({.name = name, .runtime = std::nullopt, .precision = precision_});
@@ -190,6 +196,11 @@ class Asking {
                                 const std::vector<cluster::DeviceType>& types,
                                 const std::vector<int64_t>& batches) {
     HASE_ASSIGN_OR_RETURN(const LoadWish load, ParseLoad(flags_.load));
+    HASE_ASSIGN_OR_RETURN(const auto foreign, Foreign(load, types));
+    std::optional<cluster::ShareMode> mode;
+    if (!flags_.mode.empty()) {
+      HASE_ASSIGN_OR_RETURN(mode, cluster::ParseShareMode(flags_.mode));
+    }
     std::vector<latency::Tenant> others;
     for (const auto& wish : load.residents) {
       HASE_ASSIGN_OR_RETURN(const ModelId id, Intern(wish.model));
@@ -202,7 +213,9 @@ class Asking {
         for (const int64_t batch : batches) {
           HASE_ASSIGN_OR_RETURN(auto estimate, predictor.Explain(id, DeviceTypeId(t), batch));
           const latency::Tenant tenant{id, batch, ShareFromFraction(flags_.share)};
-          const double slow = predictor.Slowdown(tenant, DeviceTypeId(t), others, load.foreign);
+          const double slow =
+              mode ? predictor.SlowdownIn(*mode, tenant, DeviceTypeId(t), others, foreign[t])
+                   : predictor.Slowdown(tenant, DeviceTypeId(t), others, foreign[t]);
           rows.push_back({name, types[t], batch, std::move(estimate), slow});
         }
       }
@@ -211,7 +224,33 @@ class Asking {
   }
 
  private:
+  // What strangers do on each type's cores: as given, or as the counters say now.
+  Result<std::vector<latency::ForeignLoad>> Foreign(
+      const LoadWish& load, const std::vector<cluster::DeviceType>& types) const {
+    std::vector<latency::ForeignLoad> foreign(types.size(), load.foreign);
+    if (!load.live) return foreign;
+    HASE_ASSIGN_OR_RETURN(const auto state, StateDir(flags_.state));
+    for (size_t t = 0; t < types.size(); ++t) {
+      const auto device = FindDevice(machine_.cluster, types[t].name);
+      if (!device || types[t].spec.kind != cluster::DeviceKind::kCpu) {
+        return Usage(
+            fmt::format("--load live: {} is no CPU partition of this machine; give sm= and "
+                        "dram= instead",
+                        types[t].name));
+      }
+      const auto& cores = machine_.cluster.devices[device->index()].cpu_cores;
+      HASE_ASSIGN_OR_RETURN(const auto live, live::LiveLoad::Take(state, cores));
+      foreign[t] = live.Of(cores);
+      if (load.foreign.valid) {  // parts named as well override
+        if (load.foreign.sm > 0) foreign[t].sm = load.foreign.sm;
+        foreign[t].dram = load.foreign.dram;
+      }
+    }
+    return foreign;
+  }
+
   const Flags& flags_;
+  const Machine& machine_;
   model::ModelLibrary& library_;
   model::Precision precision_;
 };
@@ -230,7 +269,7 @@ Result<int> Run(const Flags& flags) {
   model::ModelLibrary library(data);
   HASE_ASSIGN_OR_RETURN(const auto predicting,
                         apps::Predicting::Make(&library, types, std::move(samples)));
-  Asking asking(flags, &library, *precision);
+  Asking asking(flags, machine, &library, *precision);
   HASE_ASSIGN_OR_RETURN(const auto rows, asking.Rows(predicting->predictor(), types, batches));
   if (rows.empty()) return Usage("no model was named");
   if (!predicting->note().empty()) fmt::print(stderr, "hase predict: {}\n", predicting->note());
@@ -263,11 +302,14 @@ Action SetUpPredict(CLI::App& command) {
   command.add_option("--precision", flags->precision, "fp32 | tf32 | fp16 | bf16 | int8")
       ->capture_default_str();
   command.add_option("--load", flags->load,
-                     "What else runs there: sm=,dram=,pcie=,residents=MODEL:BATCH:SHARE+…");
+                     "What else runs there: sm=,dram=,pcie=,residents=MODEL:BATCH:SHARE+…, or "
+                     "live = what this machine's counters say now");
   command.add_option("--share", flags->share, "Part of the device the model gets")
       ->check(CLI::Range(0.001, 1.0))
       ->capture_default_str();
-  command.add_option("--mode", flags->mode, "exclusive | time-slice | mps | mig | cpu-quota");
+  command.add_option("--mode", flags->mode,
+                     "How the device is shared: exclusive | time-slice | mps | mig | cpu-quota "
+                     "(default: as the device does it)");
   command.add_option("--cluster", flags->cluster, "cluster.yaml (default: this machine)");
   command.add_option("--state", flags->state, "State folder");
   command.add_flag("--explain", flags->explain, "Which terms and kernels the time consists of");

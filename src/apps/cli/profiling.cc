@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "apps/cli/calibration.h"
 #include "apps/cli/model_file.h"
 #include "base/paths.h"
 
@@ -37,6 +38,7 @@ class Profiler {
       HASE_ASSIGN_OR_RETURN(const auto id, FindDevice(machine_.cluster, plan_.device));
       const Device& device = machine_.cluster.devices[id.index()];
       for (Pair& pair : pairs_) HASE_RETURN_IF_ERROR(Measure(device, pair, true));
+      HASE_RETURN_IF_ERROR(Calibrate(device));
       return std::move(rows_);
     }
     HASE_RETURN_IF_ERROR(RunAll());
@@ -73,6 +75,7 @@ class Profiler {
     }
     for (const auto& [cores, devices] : groups) {
       for (Pair& pair : pairs_) HASE_RETURN_IF_ERROR(Measure(*devices[0], pair, true));
+      HASE_RETURN_IF_ERROR(Calibrate(*devices[0]));
       auto quick = pairs_;
       std::stable_sort(quick.begin(), quick.end(), [](const Pair& a, const Pair& b) {
         return a.reference_us < b.reference_us;
@@ -82,6 +85,13 @@ class Profiler {
         for (Pair& pair : quick) HASE_RETURN_IF_ERROR(Measure(*devices[i], pair, false));
       }
     }
+    return {};
+  }
+
+  Status Calibrate(const Device& device) {
+    if (!plan_.calibrate) return {};
+    if (progress_) progress_(fmt::format("calibration of {}", TypeOf(device).name));
+    HASE_RETURN_IF_ERROR(EnsureCalibrated(machine_, device, plan_.state, store_));
     return {};
   }
 

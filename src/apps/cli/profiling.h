@@ -23,7 +23,8 @@ struct ProfilePlan {
   std::vector<int64_t> batches = {1};
   std::string device;  // empty = all CPU partitions as above; else this one, in full
   int probes = 2;
-  bool force = false;  // measure again what is stored
+  bool force = false;     // measure again what is stored
+  bool calibrate = true;  // measure the basic sweep of kernels where there is none
   Nanos min_time = FromMillis(500);
   Nanos max_time = FromSeconds(10);
   std::string state;

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "apps/live/watcher.h"
 #include "base/clock.h"
 #include "execution/backends/local/live_events.h"
 #include "placement/policy.h"
@@ -45,6 +46,7 @@ Result<LiveResult> Run(LiveRun run) {
   Shown journal(run.journal, run.progress);
   execution::Engine engine({}, clock, events, *executor, *policy, run.estimator, run.cluster,
                            std::move(run.jobs), journal, &decisions);
+  const Watcher watcher(run.cluster, events);
   LiveResult result;
   HASE_ASSIGN_OR_RETURN(result.outcome, engine.Run());
   result.records = executor->Records();

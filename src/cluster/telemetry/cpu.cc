@@ -5,12 +5,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
+
+#include "cluster/telemetry/core_probe.h"
+#include "cluster/telemetry/strangers.h"
 
 namespace hase::cluster::telemetry {
 namespace {
@@ -83,7 +87,7 @@ double MemInfo(const std::filesystem::path& path, std::string_view key) {
 class Cpu : public Source {
  public:
   Cpu(CpuOptions options, std::function<double()> now)
-      : options_(std::move(options)), now_(std::move(now)) {}
+      : options_(std::move(options)), now_(std::move(now)), scan_(options_.root, options_.own) {}
 
   Result<Snapshot> Poll() override {
     const double now = now_();
@@ -94,6 +98,8 @@ class Cpu : public Source {
     snapshot.source = "cpu";
     snapshot.interval_s = last_ ? now - *last_ : 0;
     const std::optional<double> traffic = Traffic(cores, snapshot.interval_s);
+    std::map<int, double> busy_s;
+    const double tick = 1 / static_cast<double>(std::max(sysconf(_SC_CLK_TCK), 1L));
     for (const auto& [core, times] : cores) {
       DeviceReadings device;
       device.device = fmt::format("cpu{}", core);
@@ -102,21 +108,41 @@ class Cpu : public Source {
       if (before != before_.end() && times.all > before->second.all) {
         const double part = (times.busy - before->second.busy) / (times.all - before->second.all);
         device.at(Counter::kSmActive) = {std::max(0.0, part), 0, Validity::kOk};
+        busy_s[core] = (times.busy - before->second.busy) * tick;
       }
       if (traffic) device.at(Counter::kDramActive) = {*traffic, 0, Validity::kOk};
       if (total > 0) {
         device.at(Counter::kMemoryUsed) = {total - free, 0, Validity::kOk};
         device.at(Counter::kMemoryFree) = {free, 0, Validity::kOk};
       }
-      Judge(device, 1e9);
       snapshot.devices.push_back(std::move(device));
     }
+    snapshot.strangers = scan_.Poll(snapshot.interval_s, busy_s);
     before_ = cores;
     last_ = now;
+    Probe(snapshot);
+    for (auto& device : snapshot.devices) Judge(device, 1e9);
     return snapshot;
   }
 
  private:
+  void Probe(Snapshot& snapshot) {
+    for (auto& device : snapshot.devices) {
+      if (std::ranges::find(options_.probe_cores, device.index) == options_.probe_cores.end()) {
+        continue;
+      }
+      if (!probe_) probe_ = std::make_unique<CoreProbe>();
+      const auto reading = probe_->Measure(device.index);
+      if (!reading) {
+        snapshot.notes.push_back(reading.error().message);
+        continue;
+      }
+      device.at(Counter::kProbeCompute) = {reading->compute_ns, 0, Validity::kOk};
+      device.at(Counter::kProbeStream) = {reading->stream_ns, 0, Validity::kOk};
+      device.at(Counter::kProbeLatency) = {reading->latency_ns, 0, Validity::kOk};
+    }
+  }
+
   std::optional<double> Traffic(const std::map<int, CoreTimes>& cores, double interval_s) {
     if (options_.bandwidth_gb_s <= 0 || options_.root != "/") return std::nullopt;
     if (counters_.empty()) {
@@ -138,6 +164,8 @@ class Cpu : public Source {
   std::function<double()> now_;
   std::map<int, CoreTimes> before_;
   std::optional<double> last_;
+  StrangerScan scan_;
+  std::unique_ptr<CoreProbe> probe_;
   std::vector<MissCounter> counters_;
   uint64_t misses_ = 0;
 };

@@ -78,11 +78,23 @@ std::string ToJsonLine(const Snapshot& snapshot) {
     json["readings"] = std::move(readings);
     devices.push_back(std::move(json));
   }
-  return ordered_json{{"source", snapshot.source},
-                      {"interval_s", snapshot.interval_s},
-                      {"notes", snapshot.notes},
-                      {"devices", std::move(devices)}}
-      .dump();
+  ordered_json json = {{"source", snapshot.source},
+                       {"interval_s", snapshot.interval_s},
+                       {"notes", snapshot.notes},
+                       {"devices", std::move(devices)}};
+  if (!snapshot.strangers.empty()) {
+    auto& list = json["strangers"] = ordered_json::array();
+    for (const Stranger& s : snapshot.strangers) {
+      list.push_back({{"name", s.name},
+                      {"group", s.group},
+                      {"cores", s.cores},
+                      {"core", s.core},
+                      {"run", s.run},
+                      {"wait", s.wait}});
+    }
+  }
+  // Names of threads may hold bytes that are no UTF-8: replaced, not refused.
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 Result<Snapshot> ParseSnapshot(const std::string& where, std::string_view line) {
@@ -96,6 +108,14 @@ Result<Snapshot> ParseSnapshot(const std::string& where, std::string_view line) 
       auto device = ParseDevice(entry);
       if (!device) return Invalid(fmt::format("{}: {}", where, device.error().message));
       snapshot.devices.push_back(std::move(*device));
+    }
+    for (const auto& entry : json.value("strangers", ordered_json::array())) {
+      snapshot.strangers.push_back({.name = entry.value("name", ""),
+                                    .group = entry.value("group", ""),
+                                    .cores = entry.value("cores", std::vector<int>()),
+                                    .core = entry.value("core", -1),
+                                    .run = entry.at("run").get<double>(),
+                                    .wait = entry.value("wait", 0.0)});
     }
     return snapshot;
   } catch (const nlohmann::json::exception& e) {

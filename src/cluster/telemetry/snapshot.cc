@@ -6,11 +6,24 @@
 namespace hase::cluster::telemetry {
 namespace {
 
-constexpr std::string_view kNames[kCounters] = {
-    "sm_active",    "sm_occupancy",     "tensor_active",   "dram_active",
-    "pcie_tx_mb_s", "pcie_rx_mb_s",     "memory_used_mib", "memory_free_mib",
-    "sm_clock_mhz", "memory_clock_mhz", "power_w",         "throttle_reasons",
-    "xid",          "gpu_busy",         "memory_busy"};
+constexpr std::string_view kNames[kCounters] = {"sm_active",
+                                                "sm_occupancy",
+                                                "tensor_active",
+                                                "dram_active",
+                                                "pcie_tx_mb_s",
+                                                "pcie_rx_mb_s",
+                                                "memory_used_mib",
+                                                "memory_free_mib",
+                                                "sm_clock_mhz",
+                                                "memory_clock_mhz",
+                                                "power_w",
+                                                "throttle_reasons",
+                                                "xid",
+                                                "gpu_busy",
+                                                "memory_busy",
+                                                "probe_compute_ns",
+                                                "probe_stream_ns",
+                                                "probe_latency_ns"};
 constexpr std::string_view kVerdicts[] = {"ok",           "stale",  "missing",
                                           "not_a_number", "zeroed", "contradictory"};
 constexpr Counter kProfiling[] = {Counter::kSmActive, Counter::kSmOccupancy, Counter::kTensorActive,

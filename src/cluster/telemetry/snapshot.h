@@ -31,8 +31,12 @@ enum class Counter : uint8_t {
   kXid,              // the last XID error, 0 = none
   kGpuBusy,          // part of the time in which any kernel ran: an upper bound of SM activity
   kMemoryBusy,       // part of the time in which the memory interface was used
+  // What a small probe of our own took on this core (cpu source), against nothing but itself.
+  kProbeCompute,  // ns per step of arithmetic in registers
+  kProbeStream,   // ns per KiB read from memory in order
+  kProbeLatency,  // ns per dependent read from memory
 };
-constexpr size_t kCounters = 15;
+constexpr size_t kCounters = 18;
 std::string_view ToString(Counter counter);  // "sm_active", "memory_used_mib" …
 
 enum class Validity : uint8_t {
@@ -63,10 +67,22 @@ struct DeviceReadings {
   Reading& at(Counter c) { return readings[static_cast<size_t>(c)]; }
 };
 
+// A thread that is not HASE's, over the interval (strangers.h).
+struct Stranger {
+  std::string name;
+  std::string group;       // threads of one group share one weight; "" = counts by itself
+  std::vector<int> cores;  // it may run on; empty = all
+  int core = -1;           // it last ran on
+  double run = 0;          // part of the interval in which it ran …
+  double wait = 0;         // … and in which it was ready but another ran
+  double runnable() const { return run + wait; }
+};
+
 struct Snapshot {
   std::string source;
   double interval_s = 0;                // the time that rates and activities cover; 0 = unknown
   std::vector<DeviceReadings> devices;  // by device name
+  std::vector<Stranger> strangers;      // cpu source only
   std::vector<std::string> notes;       // "page cut short after line 40" …
 };
 

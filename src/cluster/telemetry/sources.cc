@@ -18,6 +18,7 @@ Result<std::unique_ptr<Source>> NewDcgm(const SourceOptions& options) {
 Result<std::unique_ptr<Source>> NewCpu(const SourceOptions& options) {
   CpuOptions cpu;
   cpu.bandwidth_gb_s = options.bandwidth_gb_s;
+  cpu.probe_cores = options.probe_cores;
   return MakeCpu(cpu);
 }
 

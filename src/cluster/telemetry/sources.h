@@ -5,16 +5,18 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cluster/telemetry/snapshot.h"
 
 namespace hase::cluster::telemetry {
 
 struct SourceOptions {
-  std::string url;            // dcgm_exporter
-  std::string file;           // replay
-  double stale_after_s = 5;   // dcgm_exporter
-  double bandwidth_gb_s = 0;  // cpu
+  std::string url;                    // dcgm_exporter
+  std::string file;                   // replay
+  double stale_after_s = 5;           // dcgm_exporter
+  double bandwidth_gb_s = 0;          // cpu
+  std::vector<int> probe_cores = {};  // cpu
 };
 
 struct SourceKind {

@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "cluster/telemetry/core_probe.h"
 #include "cluster/telemetry/cpu.h"
 #include "cluster/telemetry/dcgm_exporter.h"
 #include "cluster/telemetry/sources.h"
+#include "cluster/telemetry/strangers.h"
 
 namespace hase::cluster::telemetry {
 namespace {
@@ -188,6 +190,80 @@ TEST(Cpu, BusyTimeOfEachCoreBetweenPolls) {
   EXPECT_NE(source->Poll().error().message.find("proc/stat:1"), std::string::npos);
 }
 
+// A process tree laid out as files: what is HASE's own does not count, what has no living thread
+// does, and groups are told apart.
+class FakeProcesses : public FakeProc {
+ public:
+  struct Thread {
+    int pid, tid, parent;
+    std::string cores, cgroup, autogroup;
+    long long run_ms, wait_ms;
+    int core;
+  };
+  void Write(const std::vector<Thread>& threads) const {
+    for (const auto& t : threads) {
+      const fs::path process = path() / "proc" / std::to_string(t.pid);
+      const fs::path task = process / "task" / std::to_string(t.tid);
+      fs::create_directories(task);
+      std::string rest;
+      for (int field = 5; field < 39; ++field) rest += " 0";
+      const std::string stat = std::to_string(t.pid) + " (a (odd) name) S " +
+                               std::to_string(t.parent) + rest + " " + std::to_string(t.core) +
+                               " 0\n";
+      std::ofstream(process / "stat") << stat;
+      std::ofstream(task / "stat") << stat;
+      std::ofstream(process / "cgroup") << "9:memory:/x\n4:cpu,cpuacct:" << t.cgroup << "\n";
+      std::ofstream(process / "autogroup") << t.autogroup << "\n";
+      std::ofstream(task / "schedstat")
+          << t.run_ms * 1000000 << " " << t.wait_ms * 1000000 << " 7\n";
+      std::ofstream(task / "status") << "Name:\ta\nCpus_allowed_list:\t" << t.cores << "\n";
+    }
+  }
+};
+
+TEST(Strangers, AreThreadsThatAreNotOursByGroupAndCore) {
+  const FakeProcesses proc;
+  using Thread = FakeProcesses::Thread;
+  const auto at = [](long long ours, long long a, long long b, long long waited) {
+    return std::vector<Thread>{{10, 10, 1, "0-1", "/", "/autogroup-3 nice 0", ours, 0, 0},
+                               {11, 11, 10, "0", "/hase-10", "", ours, 0, 0},  // our child
+                               {20, 20, 1, "0", "/", "/autogroup-7 nice 0", a, waited, 0},
+                               {20, 21, 1, "0-1", "/", "/autogroup-7 nice 0", b, 0, 1},
+                               {30, 30, 2, "1", "/docker/abc", "/autogroup-0 nice 0", b, 0, 1},
+                               {40, 40, 2, "1", "/", "/autogroup-0 nice 0", 2, 0, 1}};
+  };
+  StrangerScan scan(proc.path(), 10);
+  proc.Write(at(0, 0, 0, 0));
+  EXPECT_TRUE(scan.Poll(0, {}).empty());
+  proc.Write(at(200, 500, 250, 400));
+  // Core 1 was busy 0.9 s, of which threads account for 0.502 s.
+  const auto found = scan.Poll(1, {{0, 0.9}, {1, 0.9}});
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].name, "a (odd) name");
+  EXPECT_EQ(found[0].group, "autogroup-7");
+  EXPECT_EQ(found[0].cores, std::vector{0});
+  EXPECT_NEAR(found[0].run, 0.5, 1e-9);
+  EXPECT_NEAR(found[0].wait, 0.4, 1e-9);
+  EXPECT_EQ(found[1].cores, (std::vector{0, 1}));
+  EXPECT_EQ(found[2].group, "cgroup:/docker");
+  EXPECT_EQ(found[3].name, "unaccounted");
+  EXPECT_EQ(found[3].cores, std::vector{1});
+  EXPECT_NEAR(found[3].run, 0.398, 0.01);
+  EXPECT_EQ(ParseCoreList("0-2,5"), (std::vector{0, 1, 2, 5}));
+  EXPECT_TRUE(ParseCoreList("x").empty());
+}
+
+TEST(CoreProbe, TakesTimesThatAreTimes) {
+  CoreProbe probe;
+  const auto reading = probe.Measure(0);
+  ASSERT_TRUE(reading) << reading.error().message;
+  EXPECT_GT(reading->compute_ns, 0.1);
+  EXPECT_GT(reading->stream_ns, 1);  // a KiB in a nanosecond: no memory does
+  EXPECT_GT(reading->latency_ns, 1);
+  EXPECT_LT(reading->latency_ns, 20000);
+  EXPECT_FALSE(probe.Measure(1000));
+}
+
 TEST(Cpu, SeesARealBusyLoop) {
   const auto source = MakeCpu(CpuOptions{});
   ASSERT_TRUE(source->Poll());
@@ -209,6 +285,7 @@ TEST(Replay, GivesBackWhatWasRecorded) {
   snapshot.devices = {Card(0.25, 0.5)};
   snapshot.devices[0].device = "GPU-1";
   snapshot.devices[0].tenants = {"ml/a"};
+  snapshot.strangers = {{"x", "autogroup-3", {0, 1}, 1, 0.5, 0.25}};
   snapshot.devices[0].at(Counter::kPower) = {std::nan(""), 0, Validity::kNotANumber};
   const std::string line = ToJsonLine(snapshot);
   const auto again = ParseSnapshot("r", line);

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <deque>
+#include <map>
 #include <unordered_map>
 
 namespace hase::execution {
@@ -37,26 +39,49 @@ void Label(latency::Sample& sample, const ProfileRequest& request) {
   sample.source = "profile";
 }
 
+// Which node each kernel is, nullptr where the profile has none. By name; then, what is left over by
+// operator and output shape in execution order: ONNX Runtime numbers the reorders that it inserts
+// ("ReorderOutput_token_17") and the number tells nothing.
+std::vector<const model::ort::NodeTime*> Match(const model::ModelKernels& kernels,
+                                               const std::vector<model::ort::NodeTime>& nodes) {
+  std::unordered_map<std::string, const model::ort::NodeTime*> by_name;
+  for (const auto& node : nodes) by_name[node.name] = &node;
+  std::vector<const model::ort::NodeTime*> found;
+  for (const auto& kernel : kernels.kernels) {
+    const auto it = by_name.find(kernel.name);
+    found.push_back(it == by_name.end() ? nullptr : it->second);
+    if (found.back() != nullptr) by_name.erase(it);
+  }
+  std::map<std::pair<std::string, model::Shape>, std::deque<const model::ort::NodeTime*>> left;
+  for (const auto& node : nodes) {
+    if (by_name.contains(node.name)) left[{node.op, node.output}].push_back(&node);
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] != nullptr) continue;
+    const auto it = left.find({kernels.kernels[i].op, kernels.kernels[i].output});
+    if (it == left.end() || it->second.empty()) continue;
+    found[i] = it->second.front();
+    it->second.pop_front();
+  }
+  return found;
+}
+
 }  // namespace
 
 ProfileResult Reconcile(const model::ModelKernels& kernels,
                         const std::vector<model::ort::NodeTime>& nodes, double whole_us) {
-  std::unordered_map<std::string, const model::ort::NodeTime*> by_name;
   double total = 0, matched = 0;
-  for (const auto& node : nodes) {
-    by_name[node.name] = &node;
-    total += node.p50_us;
-  }
+  for (const auto& node : nodes) total += node.p50_us;
   ProfileResult result;
-  for (const auto& kernel : kernels.kernels) {
-    const auto found = by_name.find(kernel.name);
-    if (found == by_name.end()) {
+  const auto found = Match(kernels, nodes);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == nullptr) {
       ++result.missing;
       continue;
     }
-    const auto& node = *found->second;
+    const auto& node = *found[i];
     latency::Sample sample;
-    sample.kernel = kernel;
+    sample.kernel = kernels.kernels[i];
     sample.latency_us = node.p50_us;
     sample.spread = node.p50_us > 0 ? (node.p90_us - node.p10_us) / node.p50_us : 0;
     sample.repeats = node.runs;

@@ -58,6 +58,41 @@ TEST(Reconcile, ScalesNodeTimesToSumToTheWhole) {
   EXPECT_TRUE(Reconcile(kernels, {}, 120).kernels.empty());
 }
 
+// ONNX Runtime numbers its reorders as it likes: they are told by operator and output shape.
+TEST(Reconcile, KnowsReordersByOperatorAndOutputShape) {
+  model::ModelKernels kernels;
+  const auto add = [&](std::string name, std::string op, model::Shape output) {
+    kernels.kernels.push_back(Named(name));
+    kernels.kernels.back().op = std::move(op);
+    kernels.kernels.back().output = std::move(output);
+  };
+  add("ReorderInput/x", "ReorderInput", {1, 16, 8, 8});
+  add("a", "Conv", {1, 16, 8, 8});
+  add("ReorderOutput/y", "ReorderOutput", {1, 16, 8, 8});
+  add("ReorderOutput/z", "ReorderOutput", {1, 16, 4, 4});
+  add("ReorderOutput/none", "ReorderOutput", {1, 16, 2, 2});
+  const auto node = [](std::string name, std::string op, double us, model::Shape output) {
+    model::ort::NodeTime time;
+    time.name = std::move(name);
+    time.op = std::move(op);
+    time.p50_us = us;
+    time.output = std::move(output);
+    return time;
+  };
+  const auto result = Reconcile(kernels,
+                                {node("ReorderInput", "ReorderInput", 1, {1, 16, 8, 8}),
+                                 node("a", "Conv", 2, {1, 16, 8, 8}),
+                                 node("ReorderOutput", "ReorderOutput", 3, {1, 16, 4, 4}),
+                                 node("ReorderOutput_token_9", "ReorderOutput", 4, {1, 16, 8, 8})},
+                                10);
+  EXPECT_EQ(result.missing, 1);
+  EXPECT_DOUBLE_EQ(result.unmatched, 0);
+  ASSERT_EQ(result.kernels.size(), 4u);
+  EXPECT_DOUBLE_EQ(result.kernels[0].latency_us, 1);
+  EXPECT_DOUBLE_EQ(result.kernels[2].latency_us, 4);
+  EXPECT_DOUBLE_EQ(result.kernels[3].latency_us, 3);
+}
+
 TEST(Measure, RunsAsOftenAsAskedAndKeepsToTheTimeLimit) {
   const Partition partition = OneCore();
   LoadRequest load;

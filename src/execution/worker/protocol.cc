@@ -23,7 +23,7 @@ Bytes SizeAt(const json& j, const char* key) { return Bytes(j.at(key).get<int64_
 json ToJson(const ort::NodeTime& n) {
   return {{"name", n.name},     {"op", n.op},         {"provider", n.provider},
           {"p10_us", n.p10_us}, {"p50_us", n.p50_us}, {"p90_us", n.p90_us},
-          {"runs", n.runs}};
+          {"runs", n.runs},     {"output", n.output}};
 }
 
 ort::NodeTime NodeFrom(const json& j) {
@@ -35,6 +35,7 @@ ort::NodeTime NodeFrom(const json& j) {
   n.p50_us = j.at("p50_us");
   n.p90_us = j.at("p90_us");
   n.runs = j.at("runs");
+  n.output = j.at("output").get<model::Shape>();
   return n;
 }
 

@@ -29,8 +29,23 @@ double Quantile(const std::vector<double>& sorted, double p) {
   return sorted[low] + (position - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
+// "output_type_shape": [{"float": [1, 64, 56, 56]}, …], the first one's dimensions.
+Shape FirstShape(const json& args) {
+  const auto list = args.find("output_type_shape");
+  if (list == args.end() || !list->is_array() || list->empty()) return {};
+  const json& first = list->front();
+  if (!first.is_object() || first.empty() || !first.begin()->is_array()) return {};
+  Shape shape;
+  for (const json& dim : *first.begin()) {
+    if (!dim.is_number_integer()) return {};
+    shape.push_back(dim.get<int64_t>());
+  }
+  return shape;
+}
+
 struct Executions {
   std::string op, provider;
+  Shape output;
   std::vector<double> durations_us;
 };
 
@@ -56,12 +71,13 @@ Result<std::vector<NodeTime>> ParseProfile(std::string_view text, const std::str
       const json args = event.value("args", json::object());
       entry->second.op = TextAt(args, "op_name");
       entry->second.provider = TextAt(args, "provider");
+      if (args.is_object()) entry->second.output = FirstShape(args);
     }
     entry->second.durations_us.push_back(duration->get<double>());
   }
   std::vector<NodeTime> times;
   for (const auto& node : order) {
-    auto& [op, provider, all] = nodes[node];
+    auto& [op, provider, output, all] = nodes[node];
     const auto skipped = std::min(all.size(), static_cast<size_t>(std::max(skipped_runs, 0)));
     std::vector<double> kept(all.begin() + static_cast<std::ptrdiff_t>(skipped), all.end());
     if (kept.empty()) continue;
@@ -69,6 +85,7 @@ Result<std::vector<NodeTime>> ParseProfile(std::string_view text, const std::str
     times.push_back({.name = node,
                      .op = op,
                      .provider = provider,
+                     .output = output,
                      .p10_us = Quantile(kept, 0.1),
                      .p50_us = Quantile(kept, 0.5),
                      .p90_us = Quantile(kept, 0.9),

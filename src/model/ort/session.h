@@ -61,6 +61,7 @@ struct NodeTime {
   std::string name;
   std::string op;
   std::string provider;  // "CPUExecutionProvider" …
+  Shape output = {};     // of its first output; empty if the profile does not say
   double p10_us = 0, p50_us = 0, p90_us = 0;
   int64_t runs = 0;
 };
