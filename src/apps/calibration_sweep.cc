@@ -98,8 +98,7 @@ class Sweep {
       case 8:
         x = Node("HardSwish", {Depthwise(Input({0, 640, 14, 14}), 640, 5, 1)});
         x = Node("Relu", {Depthwise(x, 640, 3, 2)});
-        x = Node("Relu", {Depthwise(x, 640, 3, 1)});
-        return Output(Normed(Pool("MaxPool", x, 5, 1), 640));
+        return Output(Pool("MaxPool", x, 5, 1));
       case 9:
         x = Pool("MaxPool", Input({0, 64, 224, 224}), 2, 2);
         return Output(Normed(Pool("MaxPool", x, 3, 2), 64));

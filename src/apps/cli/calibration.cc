@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "apps/calibration_sweep.h"
@@ -33,11 +34,12 @@ Status MeasureFile(const Machine& machine, const cluster::Device& device,
   request.measure.min_time = kTime;
   request.measure.min_runs = kRuns;
   HASE_ASSIGN_OR_RETURN(auto result, execution::ProfileModel(partition, request));
-  // Reconciling shares the time of nodes that the kernel list lacks among the others; a sweep has
-  // no use for whole-model times, so each kernel keeps its own.
+  // Reconciling shares the time of nodes that the kernel list lacks among the others, and that of
+  // strangers who interrupt whole runs; a sweep has no use for whole-model times, so each kernel
+  // keeps its own, less what the profiler adds.
   for (auto& sample : result.kernels) {
     sample.source = "calibrate";
-    sample.latency_us *= 1 - result.unmatched;
+    sample.latency_us *= (1 - result.unmatched) / std::max(1.0, result.factor);
   }
   return store.Append(result.kernels, CoreClockMhz(device.cpu_cores.front()));
 }
