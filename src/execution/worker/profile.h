@@ -41,8 +41,8 @@ struct ProfileResult {
 
 Result<ProfileResult> ProfileModel(const Partition& partition, const ProfileRequest& request);
 
-// The arithmetic alone: node times onto kernels by name (what has no name of its own by operator and
-// output shape, in execution order), scaled to sum to `whole_us`.
+// The arithmetic alone: node times onto kernels by name (what has no name of its own by operator
+// and output shape, in execution order), scaled to sum to `whole_us`.
 ProfileResult Reconcile(const model::ModelKernels& kernels,
                         const std::vector<model::ort::NodeTime>& nodes, double whole_us);
 

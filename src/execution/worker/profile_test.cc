@@ -79,12 +79,12 @@ TEST(Reconcile, KnowsReordersByOperatorAndOutputShape) {
     time.output = std::move(output);
     return time;
   };
-  const auto result = Reconcile(kernels,
-                                {node("ReorderInput", "ReorderInput", 1, {1, 16, 8, 8}),
-                                 node("a", "Conv", 2, {1, 16, 8, 8}),
-                                 node("ReorderOutput", "ReorderOutput", 3, {1, 16, 4, 4}),
-                                 node("ReorderOutput_token_9", "ReorderOutput", 4, {1, 16, 8, 8})},
-                                10);
+  const auto result = Reconcile(
+      kernels,
+      {node("ReorderInput", "ReorderInput", 1, {1, 16, 8, 8}), node("a", "Conv", 2, {1, 16, 8, 8}),
+       node("ReorderOutput", "ReorderOutput", 3, {1, 16, 4, 4}),
+       node("ReorderOutput_token_9", "ReorderOutput", 4, {1, 16, 8, 8})},
+      10);
   EXPECT_EQ(result.missing, 1);
   EXPECT_DOUBLE_EQ(result.unmatched, 0);
   ASSERT_EQ(result.kernels.size(), 4u);
