@@ -127,7 +127,25 @@ double RunSeconds(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
 double DramDemand(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                   const ShareGrant& grant) {
   const double run = RunSeconds(terms, law, sm_count, grant);
-  return run > 0 ? std::min(1.0, grant.processes * terms.dram_s / run) : 0;
+  return run > 0 ? std::min(1.0, grant.processes * terms.traffic * terms.dram_s / run) : 0;
+}
+
+double SmUse(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+             const ShareGrant& grant) {
+  const TermSeconds t = RunSecondsByTerm(terms, law, sm_count, grant);
+  const double run = t.compute_s + t.dram_s + t.launch_s + t.serial_s;
+  const double fraction = Divided(grant) ? SmFraction(sm_count, grant) : 1;
+  return run > 0 ? std::min(fraction, terms.parallelism) * t.compute_s / run : 0;
+}
+
+double BandwidthFactor(double own_demand, const Neighbourhood& n, double burst) {
+  const double own = std::min(1.0, burst * own_demand);
+  const double over = own + burst * std::max(0.0, n.drawn) - 1;
+  const double sd = burst * std::sqrt(std::max(0.0, n.variance));
+  if (sd <= 1e-9 || std::abs(over) >= 5 * sd) return 1 + own * std::max(0.0, over);
+  const double z = over / sd;  // others taken as normal
+  const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
+  return 1 + own * (over * 0.5 * std::erfc(-z / std::sqrt(2.0)) + sd * density);
 }
 
 double Interference(double own_demand, const ShareLaw& law, ShareMode mode,
@@ -135,16 +153,10 @@ double Interference(double own_demand, const ShareLaw& law, ShareMode mode,
   if (mode == ShareMode::kMig || mode == ShareMode::kExclusive) return 1;
   const double busy = std::max(0.0, n.busy), drawn = std::max(0.0, n.drawn);
   if (mode == ShareMode::kTimeSlice) return 1 + busy * (1 + kSwitchCost);
-  if (mode == ShareMode::kCpuQuota) return 1 + law.crowding * drawn;
-  // E[(own + others - 1)+], others normal: how far the bandwidth is asked for beyond what there is.
-  const double over = own_demand + drawn - 1, sd = std::sqrt(std::max(0.0, n.variance));
-  double excess = std::max(0.0, over);
-  if (sd > 1e-9 && std::abs(over) < 5 * sd) {
-    const double z = over / sd;
-    const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
-    excess = over * 0.5 * std::erfc(-z / std::sqrt(2.0)) + sd * density;
-  }
-  return 1 + own_demand * excess + law.crowding * drawn;
+  const double rest =
+      1 + law.crowding * drawn + law.company * busy + law.heat * std::max(0.0, n.sms);
+  if (mode == ShareMode::kCpuQuota) return rest;
+  return BandwidthFactor(own_demand, n, law.burst) * rest;
 }
 
 double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,

@@ -31,6 +31,7 @@ struct ServiceTerms {
   double launch_s = 0;
   double serial_s = 0;
   double parallelism = 1;  // fraction of the SMs that the compute terms can fill
+  double traffic = 1;      // DRAM traffic that counters saw / that the terms say
 };
 
 // How the terms combine. The defaults hold without any profile point.
@@ -41,6 +42,12 @@ struct ShareLaw {
   // Slow-down per unit of DRAM bandwidth in use by others, below saturation too (L2). From the
   // published median slow-down of V100 pairs, 1.09 at about half the bandwidth (iGniter).
   double crowding = 0.15;
+  // Slow-down per busy neighbour (its launches disturb ours) and per fraction of the SMs that
+  // neighbours keep busy (clock and power). Measured in co-runs; without any, the pairs' median.
+  double company = 0.01, heat = 0.02;
+  // Traffic comes in bursts: while it moves data, a batch draws this many times its average.
+  double burst = 1.25;
+  double doubt = 0.2;  // relative error of (interference - 1), one standard deviation
 };
 
 struct ShareGrant {
@@ -53,6 +60,7 @@ struct ShareGrant {
 struct Neighbour {
   double dram_demand = 0;  // fraction of the device's bandwidth while busy
   double busy = 1;         // probability of being busy
+  double sm_use = 0;       // fraction of the SMs it keeps busy while it runs
 };
 
 // The DRAM bandwidth that a MIG instance of `slices` compute slices gets (A100, H100: 7 compute and
@@ -78,17 +86,25 @@ TermSeconds RunSecondsByTerm(const ServiceTerms& terms, const ShareLaw& law, int
 double DramDemand(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                   const ShareGrant& grant);
 
-// Factor >= 1 on RunSeconds from co-residents under MPS: expectation over who is busy.
+// Fraction of the device's SMs kept busy while such a batch runs, its DRAM phases left out.
+double SmUse(const ServiceTerms& terms, const ShareLaw& law, int sm_count, const ShareGrant& grant);
+
+// Factor >= 1 on RunSeconds from co-residents under MPS: expectation over who is busy, of the
+// bandwidth factor times what L2, launches and the clock cost.
 // MIG and exclusive: 1. Time-slice: as many times longer as residents are busy at once.
 // `own_demand` is DramDemand of the batch.
 struct Neighbourhood {  // sums over neighbours, so that one can be taken out again
-  double busy = 0, drawn = 0, variance = 0;
+  double busy = 0, drawn = 0, variance = 0, sms = 0;
   void Add(const Neighbour& n, double sign = 1) {
     busy += sign * n.busy;
+    sms += sign * n.busy * n.sm_use;
     drawn += sign * n.busy * n.dram_demand;
     variance += sign * n.busy * (1 - n.busy) * n.dram_demand * n.dram_demand;
   }
 };
+// Factor from bandwidth asked for beyond what there is, alone: 1 + own · E[(own + others - 1)+],
+// each drawing `burst` times its average.
+double BandwidthFactor(double own_demand, const Neighbourhood& neighbours, double burst);
 double Interference(double own_demand, const ShareLaw& law, cluster::ShareMode mode,
                     const Neighbourhood& neighbours);
 double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,

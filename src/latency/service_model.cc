@@ -46,23 +46,41 @@ const ServiceModel::Batch* ServiceModel::Find(ModelId model, DeviceTypeId type,
     const auto correction = corrections_.find(PairKey(model, type));
     if (found->second && correction != corrections_.end())
       found->second->terms = correction->second.Apply(found->second->terms, batch);
+    if (const auto seen = traffic_.find(PairKey(model, type));
+        found->second && seen != traffic_.end())
+      found->second->terms.traffic = seen->second;
   }
   return found->second ? &*found->second : nullptr;
+}
+
+void ServiceModel::SetTraffic(ModelId model, DeviceTypeId type, int64_t batch, double dram_active) {
+  const Batch* found = Find(model, type, batch);
+  if (found == nullptr) return;
+  ServiceTerms terms = found->terms;
+  terms.traffic = 1;
+  const double foretold = DramDemand(terms, Law(model, type), sm_count(type), {});
+  if (foretold <= 1e-6) return;
+  traffic_[PairKey(model, type)] = std::clamp(dram_active / foretold, 0.1, 10.0);
+  batches_.clear();
 }
 
 ShareLaw ServiceModel::Law(ModelId model, DeviceTypeId type) const {
   const auto correction = corrections_.find(PairKey(model, type));
   ShareLaw law = correction != corrections_.end() ? correction->second.law : default_law_;
-  if (const auto measured = crowding_.find(type.index()); measured != crowding_.end())
-    law.crowding = measured->second;
+  if (const auto measured = neighbours_.find(type.index()); measured != neighbours_.end()) {
+    law.crowding = measured->second.crowding;
+    law.company = measured->second.company;
+    law.heat = measured->second.heat;
+    law.burst = measured->second.burst;
+    law.doubt = measured->second.doubt;
+  }
   return law;
 }
 
 double ServiceModel::SharedSigma(ModelId model, DeviceTypeId type) const {
   const auto correction = corrections_.find(PairKey(model, type));
   if (correction != corrections_.end() && correction->second.points > 0)
-    return std::max(kLeastSigma,
-                    correction->second.residual / std::sqrt(correction->second.points / 3.0));
+    return std::max(kLeastSigma, correction->second.residual);
   const Estimate* estimate = estimator_.Find(model, type, 1);
   return std::max(kLeastSigma, estimate ? estimate->shared_sigma : 0.0);
 }

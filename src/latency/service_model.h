@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "latency/estimator.h"
+#include "latency/neighbour_fit.h"
 #include "latency/share_fit.h"
 
 namespace hase::latency {
@@ -22,8 +23,14 @@ class ServiceModel {
   // Fits this model's surface on this device type to the points (replacing earlier ones).
   void Profile(ModelId model, DeviceTypeId type, std::span<const SurfacePoint> points);
 
-  // Slow-down per unit of neighbours' bandwidth on this device type, measured in pairs.
-  void SetCrowding(DeviceTypeId type, double crowding) { crowding_[type.index()] = crowding; }
+  // DRAM active as counters saw it, of the model alone on the whole device at this batch. After
+  // Profile.
+  void SetTraffic(ModelId model, DeviceTypeId type, int64_t batch, double dram_active);
+
+  // What neighbours do to each other on this device type, measured in co-runs.
+  void SetNeighbours(DeviceTypeId type, const NeighbourLaw& law) {
+    neighbours_[type.index()] = law;
+  }
 
   struct Batch {
     ServiceTerms terms;
@@ -46,7 +53,8 @@ class ServiceModel {
   const Estimator& estimator_;
   std::span<const cluster::DeviceType> types_;
   std::unordered_map<Key, Correction> corrections_;
-  std::unordered_map<uint32_t, double> crowding_;
+  std::unordered_map<Key, double> traffic_;
+  std::unordered_map<uint32_t, NeighbourLaw> neighbours_;
   ShareLaw default_law_;
   mutable std::unordered_map<Key, std::optional<Batch>> batches_;
 };

@@ -142,6 +142,8 @@ struct ServiceView {
   std::span<const cluster::DeviceType> types;
   std::span<const double> price_per_hour;  // by device
   const latency::Estimator* estimator = nullptr;
+  // A batch takes its full time whatever is in it (static shapes, padded).
+  bool padded = false;
   // Shares and profile points; nullptr: the policy makes its own from the estimator.
   const latency::ServiceModel* model = nullptr;
 };

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 
@@ -21,6 +22,16 @@ Result<double> NumberIn(const Yaml& y, std::string_view key, double lo, double h
   return v;
 }
 
+// Whether the rate is a number at all, be it negative or NaN (YAML writes .nan).
+bool IsNumber(const Yaml& y) {
+  const auto text = y.Text("rate_rps");
+  if (!text) return false;
+  const std::string digits = text->starts_with('.') ? text->substr(1) : *text;
+  char* end = nullptr;
+  std::strtod(digits.c_str(), &end);
+  return end != digits.c_str() && *end == '\0';
+}
+
 Status ReadRate(const Yaml& y, const std::filesystem::path& folder, Service& service) {
   const bool constant = y.Find("rate_rps").has_value(), file = y.Find("rate_file").has_value();
   if (constant == file) {
@@ -28,8 +39,14 @@ Status ReadRate(const Yaml& y, const std::filesystem::path& folder, Service& ser
                                y.Where(), service.name));
   }
   if (constant) {
-    HASE_ASSIGN_OR_RETURN(const double rate, NumberIn(y, "rate_rps", 0, 1e9));
-    service.rate = {{Nanos(0), rate}};
+    const auto rate = NumberIn(y, "rate_rps", 0, 1e9);
+    if (!rate && IsNumber(y))
+      return Infeasible(
+          fmt::format("{}; service '{}' asks for nothing that can be served; nearest "
+                      "feasible: a rate above 0",
+                      rate.error().message, service.name));
+    if (!rate) return std::unexpected(rate.error());
+    service.rate = {{Nanos(0), *rate}};
     return {};
   }
   HASE_ASSIGN_OR_RETURN(const std::string name, y.Text("rate_file"));

@@ -1,17 +1,34 @@
 #include "world/requests.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "world/lifetimes.h"
 
 namespace hase::world {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr size_t kMostServers = 1024;  // on one device, over all time
+using Busy = std::bitset<kMostServers>;
+
+const Setting* SettingAt(const ServingInstance& instance, double now) {
+  const Setting* found = nullptr;
+  for (const Setting& s : instance.later) {
+    if (s.from_s > now) break;
+    found = &s;
+  }
+  return found;
+}
+double WeightAt(const ServingInstance& instance, double now) {
+  const Setting* s = SettingAt(instance, now);
+  return s != nullptr ? s->weight : instance.weight;
+}
 
 struct Request {
   double time;
@@ -26,7 +43,9 @@ struct Times {
 // Sends each request to a live instance of its service: smooth weighted round robin.
 class Router {
  public:
-  Router(size_t services, std::span<const ServingInstance> instances) : instances_(instances) {
+  Router(size_t services, std::span<const ServingInstance> instances,
+         std::span<const Lifetime> lives)
+      : instances_(instances), lives_(lives) {
     of_.resize(services);
     credit_.resize(instances.size());
     for (uint32_t i = 0; i < instances.size(); ++i) of_[instances[i].service.index()].push_back(i);
@@ -36,10 +55,11 @@ class Router {
     double total = 0;
     std::optional<uint32_t> best;
     for (const uint32_t i : of_[service]) {
-      const ServingInstance& instance = instances_[i];
-      if (instance.ready_s > now || (instance.closed_s && *instance.closed_s <= now)) continue;
-      total += instance.weight;
-      credit_[i] += instance.weight;
+      if (lives_[i].from_s > now || lives_[i].to_s <= now) continue;
+      const double weight = WeightAt(instances_[i], now);
+      if (weight <= 0) continue;
+      total += weight;
+      credit_[i] += weight;
       if (!best || credit_[i] > credit_[*best]) best = i;
     }
     if (best) credit_[*best] -= total;
@@ -48,6 +68,7 @@ class Router {
 
  private:
   std::span<const ServingInstance> instances_;
+  std::span<const Lifetime> lives_;
   std::vector<std::vector<uint32_t>> of_;
   std::vector<double> credit_;
 };
@@ -56,8 +77,12 @@ class Router {
 class DeviceRun {
  public:
   DeviceRun(std::span<const ServingInstance> instances, std::vector<uint32_t> members,
-            const ServingTruth& truth, Rng rng)
-      : instances_(instances), members_(std::move(members)), truth_(truth), rng_(rng) {
+            std::span<const Lifetime> lives, const ServingTruth& truth, Rng rng)
+      : instances_(instances),
+        lives_(lives),
+        members_(std::move(members)),
+        truth_(truth),
+        rng_(rng) {
     for (uint32_t m = 0; m < members_.size(); ++m) {
       const ServingInstance& instance = instances_[members_[m]];
       local_[members_[m]] = m;
@@ -67,7 +92,12 @@ class DeviceRun {
         seconds_.back().push_back(truth.BatchSeconds(instance.server, n));
       for (int p = 0; p < instance.processes; ++p) servers_.push_back({m, &instance.server, {}});
     }
-    HASE_CHECK(servers_.size() <= 64, "{} servers on one device", servers_.size());
+    HASE_CHECK(servers_.size() <= kMostServers, "{} servers on one device", servers_.size());
+    for (const uint32_t i : members_)
+      for (const double t : {lives_[i].from_s, lives_[i].to_s})
+        if (t < kNever) turns_.push_back(t);
+    std::sort(turns_.begin(), turns_.end());
+    LookAround(0);
   }
 
   // `arrivals` sorted by time. finish(request, wait, run) is called once for each.
@@ -83,6 +113,7 @@ class DeviceRun {
       if (event == kNever) break;
       Advance(event - now);
       now = event;
+      if (turn_ < turns_.size() && turns_[turn_] <= now) LookAround(now);
       if (event == done) Complete(servers_[server], now, finish);
       while (next < arrivals.size() && arrivals[next].time <= now) {
         const Request& r = arrivals[next++];
@@ -113,10 +144,22 @@ class DeviceRun {
     bool busy() const { return !run.batch.empty(); }
   };
 
+  // Which servers can have anything to do from now on until the next of them opens or closes.
+  void LookAround(double now) {
+    while (turn_ < turns_.size() && turns_[turn_] <= now) ++turn_;
+    alive_.clear();
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      const Lifetime& life = lives_[members_[servers_[i].member]];
+      const bool open = life.from_s <= now && life.to_s > now;
+      if (open || servers_[i].busy() || queues_[servers_[i].member].size() > 0)
+        alive_.push_back(static_cast<uint32_t>(i));
+    }
+  }
+
   std::pair<double, size_t> NextDone() const {
     double best = kNever;
     size_t which = 0;
-    for (size_t i = 0; i < servers_.size(); ++i) {
+    for (const uint32_t i : alive_) {
       if (!servers_[i].busy()) continue;
       const double t = clock_ + servers_[i].run.left / servers_[i].run.rate;
       if (t < best) best = t, which = i;
@@ -127,7 +170,8 @@ class DeviceRun {
   // When the oldest request of an idle server will have waited long enough.
   double NextTimer(double now) const {
     double best = kNever;
-    for (const Process& p : servers_) {
+    for (const uint32_t i : alive_) {
+      const Process& p = servers_[i];
       const Queue& q = queues_[p.member];
       if (p.busy() || q.size() == 0) continue;
       const double t = q.waiting[q.head].time + instances_[members_[p.member]].max_wait_s;
@@ -137,8 +181,8 @@ class DeviceRun {
   }
 
   void Advance(double by) {
-    for (Process& p : servers_)
-      if (p.busy()) p.run.left -= by * p.run.rate;
+    for (const uint32_t i : alive_)
+      if (Process& p = servers_[i]; p.busy()) p.run.left -= by * p.run.rate;
     clock_ += by;
   }
 
@@ -151,11 +195,15 @@ class DeviceRun {
   }
 
   void StartBatches(double now) {
-    for (Process& p : servers_) {
+    for (const uint32_t i : alive_) {
+      Process& p = servers_[i];
       Queue& q = queues_[p.member];
       if (p.busy() || q.size() == 0) continue;
       const ServingInstance& instance = instances_[members_[p.member]];
-      const size_t full = static_cast<size_t>(instance.server.batch);
+      const Setting* setting = instance.later.empty() ? nullptr : SettingAt(instance, now);
+      const size_t full = static_cast<size_t>(
+          setting != nullptr ? std::clamp<int64_t>(setting->batch, 1, instance.server.batch)
+                             : instance.server.batch);
       const bool waited = now - q.waiting[q.head].time >= instance.max_wait_s - 1e-12;
       if (q.size() < full && !waited) continue;
       const size_t take = std::min(full, q.size());
@@ -178,9 +226,9 @@ class DeviceRun {
 
   // Rates depend on who is busy alone, so each set of busy servers is asked for once.
   void SetRates() {
-    uint64_t mask = 0;
-    for (size_t i = 0; i < servers_.size(); ++i) mask |= uint64_t{servers_[i].busy()} << i;
-    if (mask == 0) return;
+    Busy mask;
+    for (const uint32_t i : alive_) mask[i] = servers_[i].busy();
+    if (mask.none()) return;
     auto [found, fresh] = ratios_.try_emplace(mask);
     if (fresh) {
       std::vector<const Server*> busy;
@@ -195,6 +243,7 @@ class DeviceRun {
   }
 
   std::span<const ServingInstance> instances_;
+  std::span<const Lifetime> lives_;
   std::vector<uint32_t> members_;
   const ServingTruth& truth_;
   Rng rng_;
@@ -202,7 +251,10 @@ class DeviceRun {
   std::vector<Queue> queues_;
   std::vector<std::vector<double>> seconds_;  // by member and items - 1
   std::vector<Process> servers_;
-  std::unordered_map<uint64_t, std::vector<double>> ratios_;
+  std::unordered_map<Busy, std::vector<double>> ratios_;
+  std::vector<double> turns_;  // when a member opens or closes
+  size_t turn_ = 0;
+  std::vector<uint32_t> alive_;
   double clock_ = 0;
   bool changed_ = false;
 };
@@ -251,7 +303,8 @@ bool RequestOutcome::every_objective_kept(std::span<const ServedService> asked) 
 RequestOutcome ServeRequests(std::span<const ServedService> services,
                              std::span<const ServingInstance> instances, const ServingTruth& truth,
                              const RequestOptions& options) {
-  Router router(services.size(), instances);
+  const Lifetimes lives = LifetimesOf(instances, truth);
+  Router router(services.size(), instances, lives.of);
   std::map<uint32_t, std::vector<uint32_t>> members;  // by device, in order
   for (uint32_t i = 0; i < instances.size(); ++i)
     members[instances[i].server.device.index()].push_back(i);
@@ -268,7 +321,8 @@ RequestOutcome ServeRequests(std::span<const ServedService> services,
   for (auto& [device, requests] : by_device) {
     std::stable_sort(requests.begin(), requests.end(),
                      [](const Request& a, const Request& b) { return a.time < b.time; });
-    DeviceRun run(instances, members[device], truth, rng.Split("device " + std::to_string(device)));
+    DeviceRun run(instances, members[device], lives.of, truth,
+                  rng.Split("device " + std::to_string(device)));
     run.Run(requests, [&](const Request& r, Times times, size_t batch) {
       if (r.time < options.warm_up_s) return;
       Tally& tally = tallies[r.service];
@@ -279,6 +333,9 @@ RequestOutcome ServeRequests(std::span<const ServedService> services,
     });
   }
   RequestOutcome outcome;
+  outcome.delayed_starts = lives.delayed_starts;
+  outcome.gaps = lives.gaps;
+  outcome.loading_s = lives.loading_s;
   for (size_t s = 0; s < services.size(); ++s) {
     outcome.services.push_back(Sum(tallies[s], services[s]));
     outcome.requests += outcome.services.back().requests;

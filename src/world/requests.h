@@ -6,8 +6,9 @@
 // starts a batch when `batch` requests wait, or when the oldest has waited `max_wait`; it takes at
 // most `batch`. Servers of one device that are busy at the same time slow each other down; the
 // slow-down is integrated over the time they overlap. An instance serves between `ready` and
-// `closed`; requests sent to it before it closed are still served. Left out: the network, requests
-// that are given up, and failures.
+// `closed` (loading time, memory and replacements: lifetimes.h); requests sent to it before it
+// closed are still served. Left out: the network, requests that are given up, failures, and what a
+// loading process takes from its neighbours.
 #pragma once
 
 #include <optional>
@@ -20,14 +21,24 @@
 
 namespace hase::world {
 
+// What may change while an instance runs.
+struct Setting {
+  double from_s = 0;
+  int64_t batch = 1;  // the largest it forms; at most server.batch
+  double weight = 1;
+};
+
 struct ServingInstance {
   ServiceId service;
   Server server;
   int processes = 1;  // servers that share the instance's queue and its slot
   double max_wait_s = 0;
-  double weight = 1;  // of the service's requests
-  double ready_s = 0;
+  double weight = 1;               // of the service's requests
+  double ready_s = 0;              // serves from then on; cold: starts to load then
+  bool cold = false;               // loads first, for as long as the truth says
   std::optional<double> closed_s;  // nullopt: serves to the end
+  std::optional<size_t> replaces;  // closes that instance when it is ready itself
+  std::vector<Setting> later;      // by time; before the first, as above
 };
 
 struct ServedService {
@@ -47,7 +58,9 @@ struct ServiceOutcome {
 struct RequestOutcome {
   std::vector<ServiceOutcome> services;
   int64_t requests = 0, late = 0;
-  double goodput_rps = 0;  // requests within their objective per second
+  double goodput_rps = 0;                // requests within their objective per second
+  int64_t delayed_starts = 0, gaps = 0;  // lifetimes.h
+  double loading_s = 0;
   double late_fraction() const {
     return requests > 0 ? static_cast<double>(late) / static_cast<double>(requests) : 0;
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "world/arrivals.h"
+#include "world/lifetimes.h"
 
 namespace hase::world {
 namespace {
@@ -93,6 +94,65 @@ TEST(Requests, WithoutAnInstanceEveryRequestIsLate) {
   const auto out = ServeRequests(services, {}, truth, {10, 0, 1});
   EXPECT_EQ(out.late, out.requests);
   EXPECT_FALSE(out.every_objective_kept(services));
+}
+
+// One second to load, 400 MiB a process, 1 GiB a device.
+class LoadingTruth : public LinearTruth {
+ public:
+  LoadingTruth() : LinearTruth(0.001, 0) {}
+  double LoadSeconds(const Server&) const override { return 1; }
+  Bytes Memory(const Server&) const override { return MiB(400); }
+  Bytes DeviceMemory(DeviceId) const override { return GiB(1); }
+};
+
+TEST(Lifetimes, AReplacementTakesOverWhenItHasLoaded) {
+  auto instances = std::vector{On(0, 0, 1), On(0, 0, 1)};
+  instances[1].ready_s = 5;
+  instances[1].cold = true;
+  instances[1].replaces = 0;
+  const auto lives = LifetimesOf(instances, LoadingTruth());
+  EXPECT_DOUBLE_EQ(lives.of[1].from_s, 6);
+  EXPECT_DOUBLE_EQ(lives.of[0].to_s, 6);
+  EXPECT_EQ(lives.gaps, 0);
+  EXPECT_DOUBLE_EQ(lives.loading_s, 1);
+}
+
+TEST(Lifetimes, WithoutRoomForTheShadowThereIsAGap) {
+  // A third process fills the device, so old and new do not fit together.
+  auto instances = std::vector{On(0, 0, 1), On(1, 0, 1), On(0, 0, 1)};
+  instances[2].ready_s = 5;
+  instances[2].cold = true;
+  instances[2].replaces = 0;
+  const auto lives = LifetimesOf(instances, LoadingTruth());
+  EXPECT_EQ(lives.gaps, 1);
+  EXPECT_DOUBLE_EQ(lives.of[0].to_s, 5);
+  EXPECT_DOUBLE_EQ(lives.of[2].from_s, 6);
+  // Requests of the gap are late: nobody serves them.
+  std::vector<double> arrivals;
+  for (int i = 0; i < 100; ++i) arrivals.push_back(0.1 * i);
+  const std::vector<ServedService> services{{arrivals, 100, 0.99}, {{}, 100, 0.99}};
+  const auto out = ServeRequests(services, instances, LoadingTruth(), {10, 0, 1});
+  EXPECT_EQ(out.late, 10);
+}
+
+TEST(Lifetimes, WhoFindsNoMemoryWaits) {
+  auto instances = std::vector{On(0, 0, 1), On(0, 0, 1), On(1, 0, 1)};
+  instances[0].closed_s = 7;
+  instances[2].ready_s = 5;
+  const auto lives = LifetimesOf(instances, LoadingTruth());
+  EXPECT_EQ(lives.delayed_starts, 1);
+  EXPECT_DOUBLE_EQ(lives.of[2].start_s, 7);
+}
+
+TEST(Requests, SettingsChangeTheBatch) {
+  const LinearTruth truth(0.001, 0);
+  std::vector<double> arrivals;
+  for (int i = 0; i < 40; ++i) arrivals.push_back(i < 20 ? 0.0 : 5.0);
+  auto instances = std::vector{On(0, 0, 10)};
+  instances[0].later = {{1.0, 2, 1.0}};
+  const auto out = ServeRequests(std::vector<ServedService>{{arrivals, 100, 0.99}}, instances,
+                                 truth, {10, 0, 1});
+  EXPECT_NEAR(out.services[0].mean_batch, (20 * 10 + 20 * 2) / 40.0, 1e-9);
 }
 
 TEST(Requests, SameSeedSameOutcome) {

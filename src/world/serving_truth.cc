@@ -190,4 +190,16 @@ Bytes LawTruth::Memory(const Server& server) const {
   return table_(server.model, cluster_.devices[server.device.index()].type, server.batch).memory;
 }
 
+double LawTruth::DramActive(const Server& server, int64_t items) const {
+  const Demand d = DemandOf(server.model, server.device, items);
+  return std::min(1.0, d.dram_s * d.scale / std::max(1e-12, BatchSeconds(server, items)));
+}
+
+Bytes LawTruth::DeviceMemory(DeviceId device) const {
+  // What the driver keeps for itself.
+  constexpr double kUsable = 0.96;
+  const auto& spec = cluster_.types[cluster_.devices[device.index()].type.index()].spec;
+  return spec.memory.value() > 0 ? Scale(spec.memory, kUsable) : Bytes::Max();
+}
+
 }  // namespace hase::world

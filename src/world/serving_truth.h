@@ -40,6 +40,11 @@ class ServingTruth {
   virtual double Noise(Rng& rng) const = 0;
   virtual double LoadSeconds(const Server& server) const = 0;
   virtual Bytes Memory(const Server& server) const = 0;
+  // DRAM active, as a counter would see it: the fraction of the device's bandwidth used on average
+  // while such batches run alone.
+  virtual double DramActive(const Server&, int64_t) const { return 0; }
+  // What processes on the device may use together.
+  virtual Bytes DeviceMemory(DeviceId) const { return Bytes::Max(); }
 };
 
 // What one batch needs of a whole device: the world is told totals, not how they share.
@@ -80,6 +85,8 @@ class LawTruth : public ServingTruth {
   double Noise(Rng& rng) const override;
   double LoadSeconds(const Server& server) const override;
   Bytes Memory(const Server& server) const override;
+  Bytes DeviceMemory(DeviceId device) const override;
+  double DramActive(const Server& server, int64_t items) const override;
 
  private:
   // Absolute seconds of demand after this world's draws.

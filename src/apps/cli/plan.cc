@@ -8,8 +8,9 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/machine.h"
 #include "apps/serving/load_case.h"
-#include "base/file.h"
+#include "apps/serving/why.h"
 #include "base/paths.h"
+#include "measurement/report/plan_report.h"
 #include "placement/services/service_bound.h"
 #include "placement/services/service_policies.h"
 
@@ -47,8 +48,25 @@ std::optional<double> BoundFraction(const Planned& p, const placement::CapacityT
   return bound && *bound > 0 ? std::optional(p.throughput / (asked * *bound)) : std::nullopt;
 }
 
+Json WhyJson(const serving::Why& why) {
+  Json others = Json::array();
+  for (const auto& a : why.alternatives)
+    others.push_back({{"type", a.type},
+                      {"chosen", a.chosen},
+                      {"share", a.share},
+                      {"price_per_hour", a.price_per_hour},
+                      {"most_rps", a.most_rps}});
+  return {{"binds", why.binds},
+          {"share", why.share},
+          {"device", why.device},
+          {"sustained_rps", why.sustained_rps},
+          {"utilisation", why.utilisation},
+          {"alternatives", std::move(others)}};
+}
+
 Json InstancesJson(const serving::Arena& arena, const placement::ServiceView& view,
                    const Planned& p, size_t service) {
+  const placement::CapacityTable table(view, arena.model(), placement::InssOptions().margin);
   Json list = Json::array();
   for (size_t i = 0; i < p.plan.instances.size(); ++i) {
     const auto& instance = p.plan.instances[i];
@@ -66,7 +84,8 @@ Json InstancesJson(const serving::Arena& arena, const placement::ServiceView& vi
                       {"dram", l.dram_ms},
                       {"launch", l.launch_ms},
                       {"interference", l.interference_ms},
-                      {"wait", l.wait_ms}}}});
+                      {"wait", l.wait_ms}}},
+                    {"why", WhyJson(serving::WhyOf(arena, view, table, p.plan.instances, i))}});
   }
   return list;
 }
@@ -91,7 +110,10 @@ Json ToJson(const serving::Arena& arena, const placement::ServiceView& view, con
                     {"instances", InstancesJson(arena, view, p, s)}};
     if (s < p.judged.at_plan.services.size()) {
       const auto& o = p.judged.at_plan.services[s];
-      service["world"] = {{"p50_ms", o.p50_ms}, {"p99_ms", o.p99_ms}, {"attainment", o.attainment}};
+      service["world"] = {{"p50_ms", o.p50_ms},
+                          {"p99_ms", o.p99_ms},
+                          {"at_percentile_ms", o.at_percentile_ms},
+                          {"attainment", o.attainment}};
     }
     out["services"].push_back(std::move(service));
   }
@@ -153,6 +175,13 @@ Result<int> Plan(const Flags& flags) {
   const serving::Arena arena(loaded.given, law, flags.seed, !flags.unprofiled);
   const auto view = arena.View();
   Json out;
+  out["subtitle"] =
+      fmt::format("{} services on {} devices, objective {}, world seed {}", view.services.size(),
+                  view.devices.size(), flags.objective, flags.seed);
+  out["devices"] = Json::array();
+  for (const auto& d : loaded.given.cluster.devices)
+    out["devices"].push_back(
+        {{"name", d.name}, {"type", loaded.given.cluster.types[d.type.index()].name}});
   out["policies"] = Json::array();
   bool infeasible = false;
   for (const auto& name : SplitList(flags.policies)) {
@@ -167,7 +196,7 @@ Result<int> Plan(const Flags& flags) {
   }
   if (flags.json) fmt::print("{}\n", out.dump(2));
   if (!flags.report.empty()) {
-    HASE_RETURN_IF_ERROR(WriteFileAtomically(flags.report, out.dump(2) + "\n"));
+    HASE_RETURN_IF_ERROR(measurement::WritePlanReport(flags.report, out.dump()));
   }
   return infeasible ? 3 : 0;
 }
@@ -187,7 +216,8 @@ Action SetUpPlan(CLI::App& command) {
   command.add_option("--seed", flags->seed, "Of the world that judges the plans");
   command.add_flag("--unprofiled", flags->unprofiled,
                    "Plan from the predictor alone, without profile points");
-  command.add_option("--report", flags->report, "Also write the JSON to this file");
+  command.add_option("--report", flags->report,
+                     "Also write an HTML page: shares, latency by term, reasons");
   command.add_flag("--json", flags->json, "Print JSON");
   return [flags] { return Plan(*flags); };
 }

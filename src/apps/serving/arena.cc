@@ -6,6 +6,7 @@
 
 #include "placement/services/capacity.h"
 #include "placement/services/queueing.h"
+#include "placement/services/refusal.h"
 
 namespace hase::serving {
 namespace {
@@ -15,7 +16,7 @@ using cluster::ShareMode;
 // Of a GPU's memory, what the driver and the framework's context leave.
 constexpr double kUsableMemory = 0.95;
 // Requests that a percentile is judged on at least, and how long a run may be.
-constexpr double kRequestsJudged = 4000, kLeastSeconds = 20, kMostSeconds = 200;
+constexpr double kRequestsJudged = 8000, kLeastSeconds = 20, kMostSeconds = 400;
 
 world::BatchWork WorkOf(const latency::Estimate& e) {
   world::BatchWork work;
@@ -85,9 +86,15 @@ Arena::Arena(ServingCase given, const world::ServingLawParameters& law, uint64_t
   truth_ =
       std::make_unique<world::LawTruth>(given_.cluster, WorkFrom(*given_.estimator), law, seed);
   model_ = std::make_unique<latency::ServiceModel>(*given_.estimator, given_.cluster.types);
-  if (!profiled) return;
-  ProfileAll(seed);
-  ProfilePairs(Rng(seed).Split("pairs"));
+  if (profiled) {
+    ProfileAll(seed);
+    CompareCards(Rng(seed).Split("cards"));
+    ProfilePairs(Rng(seed).Split("pairs"));
+  }
+  const auto view = View();
+  const placement::CapacityTable table(view, *model_);
+  for (size_t s = 0; s < demands_.size(); ++s)
+    servable_.push_back(!placement::WhyNever(table, s).has_value());
 }
 
 void Arena::ProfileAll(uint64_t seed) {
@@ -110,45 +117,77 @@ void Arena::ProfileAll(uint64_t seed) {
           points.push_back({batch, {server.share, mode, 1}, seconds});
         }
       model_->Profile(model, device.type, points);
+      const int64_t batch = std::min<int64_t>(8, demands_[s].max_batch);
+      const world::Server whole{model, device.id, kWholeDevice, ShareMode::kExclusive, batch, 0};
+      model_->SetTraffic(model, device.type, batch,
+                         truth_->DramActive(whole, batch) * truth_->Noise(noise));
     }
 }
 
-// A few co-runs per device type, three models at a time at a third each: how much slower they run
-// per unit of the others' bandwidth is one number of the type.
+// Equal cards differ: three runs on each against the same on the first of its type, where the
+// profiles were taken.
+void Arena::CompareCards(Rng noise) {
+  for (auto& device : devices_) {
+    const auto first = std::find_if(devices_.begin(), devices_.end(),
+                                    [&](const auto& d) { return d.type == device.type; });
+    if (first->id == device.id ||
+        given_.estimator->Find(demands_[0].model, device.type, 1) == nullptr)
+      continue;
+    double sum = 0;
+    for (int k = 0; k < 3; ++k) {
+      world::Server here{demands_[0].model, device.id, kWholeDevice, ShareMode::kExclusive, 1, 0};
+      const double mine = truth_->BatchSeconds(here, 1) * truth_->Noise(noise);
+      here.device = first->id;
+      sum += mine / (truth_->BatchSeconds(here, 1) * truth_->Noise(noise));
+    }
+    device.speed_factor = sum / 3;
+  }
+}
+
+// Eight co-runs per device type, of two, three and five models at equal shares: what neighbours do
+// to each other there.
 void Arena::ProfilePairs(Rng noise) {
   for (uint32_t t = 0; t < given_.cluster.types.size(); ++t) {
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const auto& d) { return d.type.index() == t; });
     if (device == devices_.end() || placement::DivisionMode(device->modes) != ShareMode::kMps)
       continue;
-    double above = 0, below = 0;
-    for (size_t first = 0; first < std::min<size_t>(6, demands_.size()); ++first) {
-      std::vector<world::Server> servers;
-      std::vector<double> demand;
-      for (size_t k = 0; k < 3; ++k) {
-        const auto& d = demands_[(first + k) % demands_.size()];
-        const int64_t batch = std::min<int64_t>(8, d.max_batch);
-        servers.push_back(
-            {d.model, device->id, MilliShare(325), ShareMode::kMps, batch, static_cast<int>(k)});
-        const auto* found = model_->Find(d.model, device->type, batch);
-        if (found == nullptr) return;
-        demand.push_back(latency::DramDemand(found->terms, model_->Law(d.model, device->type),
-                                             model_->sm_count(device->type),
-                                             {MilliShare(325), ShareMode::kMps, 1}));
-      }
-      const std::vector<const world::Server*> busy{&servers[0], &servers[1], &servers[2]};
-      std::vector<double> ratios(3);
-      truth_->Ratios(busy, ratios);
-      const double sum = demand[0] + demand[1] + demand[2];
-      for (size_t k = 0; k < 3; ++k) {
-        const double others = sum - demand[k];
-        const double rest =
-            ratios[k] * truth_->Noise(noise) - 1 - demand[k] * std::max(0.0, sum - 1);
-        above += rest * others;
-        below += others * others;
-      }
-    }
-    if (below > 0) model_->SetCrowding(DeviceTypeId(t), std::clamp(above / below, 0.0, 1.0));
+    std::vector<latency::CoRun> runs;
+    const std::pair<size_t, int> sizes[] = {{2, 500}, {3, 325}, {5, 200}, {2, 250},
+                                            {3, 325}, {5, 200}, {2, 500}, {3, 150}};
+    for (size_t first = 0; first < std::size(sizes); ++first)
+      CoRun(*device, first, sizes[first].first, MilliShare(sizes[first].second), noise, runs);
+    if (!runs.empty())
+      model_->SetNeighbours(DeviceTypeId(t), latency::FitNeighbours(runs, latency::ShareLaw()));
+  }
+}
+
+void Arena::CoRun(const placement::DeviceState& device, size_t first, size_t tenants,
+                  MilliShare share, Rng& noise, std::vector<latency::CoRun>& runs) const {
+  std::vector<world::Server> servers;
+  std::vector<latency::Neighbour> loads;
+  latency::Neighbourhood all;
+  for (size_t k = 0; k < tenants; ++k) {
+    const auto& d = demands_[(first + k) % demands_.size()];
+    const int64_t batch = std::min<int64_t>((first + k) % 3 == 0 ? 2 : 8, d.max_batch);
+    const auto* found = model_->Find(d.model, device.type, batch);
+    if (found == nullptr) return;
+    servers.push_back({d.model, device.id, share, ShareMode::kMps, batch, static_cast<int>(k)});
+    const auto law = model_->Law(d.model, device.type);
+    const latency::ShareGrant grant{share, ShareMode::kMps, 1};
+    const int sms = model_->sm_count(device.type);
+    loads.push_back({latency::DramDemand(found->terms, law, sms, grant), 1,
+                     latency::SmUse(found->terms, law, sms, grant)});
+    all.Add(loads.back());
+  }
+  std::vector<const world::Server*> busy;
+  for (const auto& s : servers) busy.push_back(&s);
+  std::vector<double> ratios(tenants);
+  truth_->Ratios(busy, ratios);
+  for (size_t k = 0; k < tenants; ++k) {
+    latency::CoRun run{loads[k].dram_demand, all, ratios[k] * truth_->Noise(noise)};
+    run.others.Add(loads[k], -1);
+    runs.push_back(run);
   }
 }
 
@@ -186,14 +225,17 @@ world::RequestOutcome Arena::Serve(std::span<const placement::Instance> instance
 Judgement Arena::Judge(std::span<const placement::Instance> instances,
                        std::span<const double> planned_ms, uint64_t seed) const {
   Judgement judgement;
+  judgement.planned_ms.assign(planned_ms.begin(), planned_ms.end());
   std::vector<double> rates(demands_.size(), 0.0);
   for (const auto& i : instances) rates[i.service.index()] += i.rate_rps;
-  double slowest = 1e300;
-  for (const double r : rates) {
-    judgement.planned_rps += r;
-    slowest = std::min(slowest, r);
+  double slowest = 1e300;  // of those served: a refused service is not judged
+  for (size_t s = 0; s < rates.size(); ++s) {
+    if (!servable_[s]) continue;
+    if (rates[s] <= 0) return judgement;  // somebody is left out
+    judgement.planned_rps += rates[s];
+    slowest = std::min(slowest, rates[s]);
   }
-  if (slowest <= 0) return judgement;  // somebody is not served at all
+  if (judgement.planned_rps <= 0) return judgement;
   const double seconds = std::clamp(kRequestsJudged / slowest, kLeastSeconds, kMostSeconds);
   std::vector<world::ServedService> asked;
   for (const auto& d : demands_) asked.push_back({{}, d.slo_ms, d.slo_percentile});
@@ -243,32 +285,67 @@ PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::Serv
   const auto law = model.Law(demand.model, device.type);
   const int sms = model.sm_count(device.type);
   const latency::ShareGrant grant{instance.share, instance.mode, instance.processes};
+  const placement::CapacityTable table(view, model, 0);
   const auto server_of = [&](const placement::Instance& i) {
-    const auto& d = view.services[i.service.index()];
-    const auto l = model.Law(d.model, device.type);
-    const latency::ShareGrant g{i.share, i.mode, i.processes};
-    const double run = latency::RunSeconds(terms_of(i), l, sms, g);
-    const auto* first = model.Find(d.model, device.type, 1);
-    const double one = first != nullptr ? latency::RunSeconds(first->terms, l, sms, g) : run;
-    const double part = 1.0 / static_cast<double>(i.batch);
-    const double fixed = i.batch == 1 ? 1 : std::clamp((one / run - part) / (1 - part), 0.0, 1.0);
-    return placement::BatchServer{run, fixed, i.batch};
+    const auto& capacity = table.OfProcesses(i.service.index(), device.type, i.mode, i.processes);
+    for (const auto& step : capacity.steps)
+      if (step.grant.share == i.share)
+        for (const auto& option : step.batches)
+          if (option.batch == i.batch) return option.server;
+    // A share or batch that the planner would not take (a rival's): the run, linear in the batch.
+    const auto l = model.Law(view.services[i.service.index()].model, device.type);
+    const double run = latency::RunSeconds(terms_of(i), l, sms, {i.share, i.mode, i.processes});
+    return placement::BatchServer{run, view.padded ? 1 : 1.0 / static_cast<double>(i.batch),
+                                  i.batch};
   };
-  std::vector<latency::Neighbour> others;
+  // Everybody on the device: slow-downs and busy fractions settle together.
+  std::vector<size_t> here;
+  std::vector<placement::BatchServer> servers;
+  std::vector<latency::Neighbour> loads;
+  size_t mine = 0;
   for (size_t j = 0; j < instances.size(); ++j) {
     const auto& o = instances[j];
-    if (j == index || o.device != instance.device) continue;
-    const auto server = server_of(o);
+    if (o.device != instance.device) continue;
+    if (j == index) mine = here.size();
+    here.push_back(j);
+    servers.push_back(server_of(o));
     const auto l = model.Law(view.services[o.service.index()].model, device.type);
-    others.push_back({latency::DramDemand(terms_of(o), l, sms, {o.share, o.mode, o.processes}),
-                      placement::BatchQueue::BusyFraction(server, o.rate_rps / o.processes)});
+    const latency::ShareGrant g{o.share, o.mode, o.processes};
+    loads.push_back(
+        {latency::DramDemand(terms_of(o), l, sms, g), 0, latency::SmUse(terms_of(o), l, sms, g)});
   }
-  auto server = server_of(instance);
+  std::vector<double> factors(here.size(), 1.0);
+  for (int round = 0; round < 25; ++round) {
+    latency::Neighbourhood all;
+    std::vector<latency::Neighbour> now = loads;
+    for (size_t k = 0; k < here.size(); ++k) {
+      const auto& o = instances[here[k]];
+      auto slowed = servers[k];
+      slowed.run_s *= factors[k];
+      now[k].busy = placement::BatchQueue::BusyFraction(slowed, o.rate_rps / o.processes);
+      all.Add(now[k]);
+    }
+    for (size_t k = 0; k < here.size(); ++k) {
+      latency::Neighbourhood others = all;
+      others.Add(now[k], -1);
+      const auto& o = instances[here[k]];
+      factors[k] =
+          device.speed_factor *
+          latency::Interference(loads[k].dram_demand,
+                                model.Law(view.services[o.service.index()].model, device.type),
+                                o.mode, others);
+    }
+  }
+  auto server = servers[mine];
   const double alone = server.run_s;
-  const double factor =
-      device.speed_factor * latency::Interference(terms_of(instance), law, sms, grant, others);
-  server.run_s *= factor;
+  server.run_s *= factors[mine];
   const double rate = instance.rate_rps / instance.processes;
+  // Requests are dealt over the replicas in turn: each sees its part of them more evenly.
+  double all = 0;
+  for (const auto& o : instances)
+    if (o.service == instance.service) all += o.rate_rps;
+  server.evenness = instance.processes > 1 || all <= 0 ? 1 : instance.rate_rps / all;
+  planned.part = {server, rate};
   const auto at = [&](double p) {
     return 1e3 * placement::BatchQueue(p).ResponseSeconds(server, rate);
   };
@@ -276,7 +353,7 @@ PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::Serv
   planned.p50_ms = at(0.5);
   planned.p99_ms = demand.slo_percentile == 0.99 ? planned.at_percentile_ms : at(0.99);
   const double n = placement::BatchQueue::MeanBatch(server, rate);
-  const double part = server.fixed + (1 - server.fixed) * n / static_cast<double>(server.batch);
+  const double part = server.Run(n);
   planned.run_ms = 1e3 * server.run_s * part;
   planned.wait_ms = std::max(0.0, planned.at_percentile_ms - planned.run_ms);
   const auto by = latency::RunSecondsByTerm(terms_of(instance), law, sms, grant);
@@ -290,12 +367,15 @@ PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::Serv
 std::vector<double> PlannedResponses(const placement::ServiceView& view,
                                      const latency::ServiceModel& model,
                                      std::span<const placement::Instance> instances) {
-  std::vector<double> greatest(view.services.size(), 0.0);
-  for (size_t i = 0; i < instances.size(); ++i) {
-    double& g = greatest[instances[i].service.index()];
-    g = std::max(g, LatencyOf(view, model, instances, i).at_percentile_ms);
-  }
-  return greatest;
+  std::vector<std::vector<placement::QueuePart>> parts(view.services.size());
+  for (size_t i = 0; i < instances.size(); ++i)
+    for (int p = 0; p < instances[i].processes; ++p)
+      parts[instances[i].service.index()].push_back(LatencyOf(view, model, instances, i).part);
+  std::vector<double> responses;
+  for (size_t s = 0; s < parts.size(); ++s)
+    responses.push_back(
+        1e3 * placement::MixtureResponseSeconds(parts[s], view.services[s].slo_percentile));
+  return responses;
 }
 
 }  // namespace hase::serving

@@ -1,8 +1,9 @@
 // Arena: one cluster, one set of services, one world — where service plans are made and judged.
 //
 // The world (world::LawTruth) is drawn from a seed around the estimator's figures; the planners are
-// told nine profile points per (model, device type) and six co-runs per device type, measured in
-// that world with its noise, and nothing else of it. All policies get the same ServiceView.
+// told nine profile points and one DRAM counter reading per (model, device type), three runs on
+// each card and eight co-runs per device type, measured in that world with its noise, and nothing
+// else of it. All policies get the same ServiceView.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include "cluster/device.h"
 #include "latency/service_model.h"
 #include "placement/plan.h"
+#include "placement/services/queueing.h"
 #include "placement/view.h"
 #include "workload/job.h"
 #include "world/arrivals.h"
@@ -32,6 +34,7 @@ struct Judgement {
   double planned_rps = 0;
   double scale = 0;  // greatest factor on the planned rates that keeps every objective
   double throughput_rps() const { return planned_rps * scale; }
+  std::vector<double> planned_ms;  // as given
   // Of planned and simulated response at each service's percentile, world / plan - 1.
   std::vector<double> response_error;
 };
@@ -59,25 +62,30 @@ class Arena {
 
  private:
   void ProfileAll(uint64_t seed);
+  void CompareCards(Rng noise);
   void ProfilePairs(Rng noise);
+  void CoRun(const placement::DeviceState& device, size_t first, size_t tenants, MilliShare share,
+             Rng& noise, std::vector<latency::CoRun>& runs) const;
 
   ServingCase given_;
   std::vector<double> prices_;
   std::vector<placement::DeviceState> devices_;
   std::vector<placement::ServiceDemand> demands_;
+  std::vector<bool> servable_;  // not refused by every policy
   std::unique_ptr<world::LawTruth> truth_;
   std::unique_ptr<latency::ServiceModel> model_;
 };
 
-// What the planner's model says of each service of a plan: response at its percentile, greatest
-// over its instances weighted by nothing, in ms; by term. Services without instance: zeros.
+// What the planner's model says of one instance of a plan, beside the others on its device.
 struct PlannedLatency {
   double at_percentile_ms = 0, p50_ms = 0, p99_ms = 0;
   double run_ms = 0, wait_ms = 0;                                          // means
   double compute_ms = 0, dram_ms = 0, launch_ms = 0, interference_ms = 0;  // of a run
+  placement::QueuePart part;
 };
 PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::ServiceModel& model,
                          std::span<const placement::Instance> instances, size_t index);
+// By service: the response at its percentile over all its instances, ms; 0 without instance.
 std::vector<double> PlannedResponses(const placement::ServiceView& view,
                                      const latency::ServiceModel& model,
                                      std::span<const placement::Instance> instances);

@@ -11,12 +11,10 @@
 
 namespace hase::serving {
 
-Result<LoadedCase> LoadCase(const std::string& cluster_file, const std::string& services_file) {
+Result<LoadedCase> MakeCase(cluster::Cluster cluster, std::vector<workload::Service> services) {
   LoadedCase loaded;
-  HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
-  const auto cpu = cluster::CpuSpec(cluster::DetectCpu());
-  HASE_ASSIGN_OR_RETURN(loaded.given.cluster, cluster::LoadCluster(cluster_file, catalogue, cpu));
-  HASE_ASSIGN_OR_RETURN(loaded.given.services, workload::LoadServices(services_file));
+  loaded.given.cluster = std::move(cluster);
+  loaded.given.services = std::move(services);
   HASE_ASSIGN_OR_RETURN(const auto folder, DataDir());
   loaded.library = std::make_unique<model::ModelLibrary>(folder);
   for (const auto& service : loaded.given.services) {
@@ -30,6 +28,14 @@ Result<LoadedCase> LoadCase(const std::string& cluster_file, const std::string& 
   loaded.note = predicting->note();
   loaded.predicting = std::shared_ptr<apps::Predicting>(std::move(predicting));
   return loaded;
+}
+
+Result<LoadedCase> LoadCase(const std::string& cluster_file, const std::string& services_file) {
+  HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
+  const auto cpu = cluster::CpuSpec(cluster::DetectCpu());
+  HASE_ASSIGN_OR_RETURN(auto cluster, cluster::LoadCluster(cluster_file, catalogue, cpu));
+  HASE_ASSIGN_OR_RETURN(auto services, workload::LoadServices(services_file));
+  return MakeCase(std::move(cluster), std::move(services));
 }
 
 }  // namespace hase::serving

@@ -16,6 +16,9 @@ struct LoadedCase {
   std::string note;                  // to be shown; empty if there is nothing to say
 };
 
+// The trained predictor over these types, and the services' models in the library's kernel lists.
+Result<LoadedCase> MakeCase(cluster::Cluster cluster, std::vector<workload::Service> services);
+
 // Errors name the file, line and column. Rates of 0 are invalid: a service asks for something.
 Result<LoadedCase> LoadCase(const std::string& cluster_file, const std::string& services_file);
 

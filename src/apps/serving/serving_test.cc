@@ -8,6 +8,7 @@
 #include <set>
 
 #include "apps/serving/arena.h"
+#include "apps/serving/drift.h"
 #include "placement/services/queueing.h"
 #include "placement/services/service_bound.h"
 #include "placement/services/service_policies.h"
@@ -44,6 +45,7 @@ TEST(Queueing, MatchesTheRequestWorld) {
         for (const double percentile : {0.5, 0.99}) {
           const double b = static_cast<double>(batch), run = 0.020;
           const LinearTruth truth(run * fixed, run * (1 - fixed) / b);
+          const placement::BatchServer server{run, fixed + (1 - fixed) / b, batch};
           const double rate = rho * b / run, seconds = 200000 / rate;
           const workload::RatePoint point{Nanos(0), rate};
           const std::vector<world::ServedService> services{
@@ -54,7 +56,7 @@ TEST(Queueing, MatchesTheRequestWorld) {
           const auto out = world::ServeRequests(services, std::vector{instance}, truth,
                                                 {seconds, seconds / 20, 1});
           const double planned =
-              1e3 * run * placement::BatchServerResponse(batch, fixed, rho, percentile);
+              1e3 * run * placement::BatchServerResponse(server, rho, percentile);
           const double error = planned / out.services[0].at_percentile_ms - 1;
           worst = std::max(worst, std::abs(error));
           EXPECT_LT(std::abs(error), 0.12)
@@ -62,6 +64,58 @@ TEST(Queueing, MatchesTheRequestWorld) {
               << ": " << planned << " against " << out.services[0].at_percentile_ms;
         }
   std::printf("  worst error of a percentile: %.1f %%\n", 100 * worst);
+}
+
+// What is interpolated from the table is the law computed there.
+TEST(Queueing, TheTableIsTheLawBetweenItsPoints) {
+  double worst = 0;
+  for (const int64_t batch : {4, 16, 32})
+    for (const double first : {0.07, 0.2, 0.4, 0.8})
+      for (const double bend : {0.6, 1.0})
+        for (const double rho : {0.035, 0.12, 0.35, 0.78}) {
+          if (first * static_cast<double>(batch) < 1) continue;  // no such model
+          const placement::BatchServer server{0.02, first, batch, bend};
+          const double exact = placement::BatchServerResponse(server, rho, 0.99);
+          const double table = placement::BatchQueue(0.99).Response(server, rho);
+          worst = std::max(worst, std::abs(table / exact - 1));
+          // Worst where the load is next to nothing and the batch large, on the safe side.
+          EXPECT_GT(table / exact, 0.9);
+          EXPECT_LT(table / exact, 1.25)
+              << "batch " << batch << " first " << first << " bend " << bend << " rho " << rho;
+        }
+  std::printf("  worst error of the table: %.1f %%\n", 100 * worst);
+}
+
+// Replicas that are dealt requests in turn: the foretold percentile is the simulated one.
+TEST(Queueing, ReplicasInTurnSeeEvenArrivals) {
+  double worst = 0;
+  for (const size_t replicas : {2, 4})
+    for (const int64_t batch : {1, 8})
+      for (const double rho : {0.3, 0.6, 0.8}) {
+        const double b = static_cast<double>(batch), run = 0.020, fixed = 0.3;
+        const LinearTruth truth(run * fixed, run * (1 - fixed) / b);
+        const double rate = rho * b / run, seconds = 100000 / rate;
+        const workload::RatePoint point{Nanos(0), rate * static_cast<double>(replicas)};
+        const std::vector<world::ServedService> services{
+            {world::Arrivals(world::ArrivalPattern::kPoisson, {&point, 1}, seconds, Rng(9)), 1e9,
+             0.99}};
+        std::vector<world::ServingInstance> instances(replicas);
+        for (uint32_t i = 0; i < replicas; ++i) {
+          instances[i].server.batch = batch;
+          instances[i].server.device = DeviceId(i);
+        }
+        const auto out =
+            world::ServeRequests(services, instances, truth, {seconds, seconds / 20, 1});
+        placement::BatchServer server{run, batch == 1 ? 1 : fixed + (1 - fixed) / b, batch};
+        server.evenness = 1.0 / static_cast<double>(replicas);
+        const double planned = 1e3 * placement::BatchQueue(0.99).ResponseSeconds(server, rate);
+        const double error = planned / out.services[0].at_percentile_ms - 1;
+        worst = std::max(worst, std::abs(error));
+        EXPECT_LT(std::abs(error), 0.2)
+            << replicas << " replicas, batch " << batch << ", rho " << rho << ": " << planned
+            << " against " << out.services[0].at_percentile_ms;
+      }
+  std::printf("  worst error with replicas: %.1f %%\n", 100 * worst);
 }
 
 // Cards of one made-up type, and services of sketched models.
@@ -162,13 +216,42 @@ TEST(Plans, ImpossibleServicesAreRefusedByName) {
   EXPECT_FALSE(plan.instances.empty());  // the other is served
 }
 
+TEST(Drift, AdaptingKeepsWhatStandingStillLoses) {
+  const latency::Estimator* estimator = nullptr;
+  auto given = SmallCase(estimator, 4, {{"resnet50", 60}, {"mobilenet_v2", 100}}, 150);
+  // The first grows eight-fold over ten minutes.
+  given.services[0].rate.clear();
+  for (int t = 0; t < 600; t += 10)
+    given.services[0].rate.push_back({FromSeconds(t), 60 * std::pow(8.0, t / 600.0)});
+  const Arena arena(given, {}, 1, true);
+  const auto view = arena.View();
+  const auto plan =
+      (*placement::MakeServicePolicy("inss", placement::ServiceObjective::kMinCost))->Decide(view);
+  ASSERT_FALSE(plan.instances.empty());
+  double attainment[2], cost[2];
+  for (const bool adapt : {false, true}) {
+    DriftOptions options;
+    options.duration_s = 600;
+    options.adapt.level =
+        adapt ? placement::AdaptLevel::kPlacement : placement::AdaptLevel::kNothing;
+    const auto out = ServeDrift(arena, plan, options);
+    attainment[adapt] = out.attainment();
+    cost[adapt] = out.cost;
+    std::printf("  %s: attainment %.2f %%, cost %.2f, %d starts\n", adapt ? "adapting" : "standing",
+                100 * attainment[adapt], cost[adapt], out.starts);
+  }
+  EXPECT_LT(attainment[0], 0.96);
+  EXPECT_GT(attainment[1], 0.985);
+  EXPECT_GT(cost[1], cost[0]);
+}
+
 TEST(Bounds, NoPlanPassesThemAndSmallOnesComeClose) {
   const latency::Estimator* estimator = nullptr;
   const Arena arena(
       SmallCase(estimator, 2, {{"resnet50", 20}, {"mobilenet_v2", 100}, {"vgg16", 10}}, 150), {}, 1,
       true);
   const auto view = arena.View();
-  const placement::CapacityTable table(view, arena.model(), 1);
+  const placement::CapacityTable table(view, arena.model(), placement::InssOptions().margin);
   const auto bound = placement::BoundOnFactor(table), exact = placement::ExactFactor(table);
   ASSERT_TRUE(bound && exact);
   EXPECT_LE(*exact, *bound * 1.0001);

@@ -6,6 +6,7 @@
 namespace hase::measurement {
 
 std::string_view ReportPage();
+std::string_view PlanPage();
 std::string_view ChartLibrary();
 
 }  // namespace hase::measurement

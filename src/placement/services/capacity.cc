@@ -106,7 +106,7 @@ Capacity CapacityTable::Compute(const ServiceDemand& demand, DeviceTypeId type, 
   for (const MilliShare share : ShareSteps(mode)) {
     ShareStep step;
     step.grant = {share, mode, processes};
-    const double one = latency::RunSeconds(first->terms, law, sms, step.grant);
+    std::vector<std::pair<int64_t, double>> runs;
     for (const int64_t b : BatchSizes(demand.max_batch)) {
       const auto* batch = model_.Find(demand.model, type, b);
       if (batch == nullptr) break;
@@ -114,12 +114,14 @@ Capacity CapacityTable::Compute(const ServiceDemand& demand, DeviceTypeId type, 
       option.batch = b;
       option.plain_run_s = latency::RunSeconds(batch->terms, law, sms, step.grant);
       if (option.plain_run_s > slo_s && b > 1) break;
-      // φ from the runs of one and of b: D(1)/D(b) = φ + (1-φ)/b.
-      const double ratio = std::min(1.0, one / option.plain_run_s),
-                   part = 1.0 / static_cast<double>(b);
-      option.server = {option.plain_run_s * margin,
-                       b == 1 ? 1 : std::clamp((ratio - part) / (1 - part), 0.0, 1.0), b};
+      option.server = {option.plain_run_s * margin, 1, b};
+      if (b > 1 && !view_.padded) {
+        option.server.first = std::min(1.0, runs.front().second / option.plain_run_s);
+        option.server.bend = BendOf(runs, b, option.plain_run_s, option.server.first);
+      }
+      runs.emplace_back(b, option.plain_run_s);
       option.dram_demand = latency::DramDemand(batch->terms, law, sms, step.grant);
+      option.sm_use = latency::SmUse(batch->terms, law, sms, step.grant);
       option.memory = batch->memory * processes;
       step.batches.push_back(option);
     }

@@ -22,8 +22,15 @@ struct BatchOption {
   int64_t batch = 1;
   BatchServer server;      // run time with the planning margin
   double plain_run_s = 0;  // without it
-  double dram_demand = 0;
+  double dram_demand = 0, sm_use = 0;
   Bytes memory;
+  // What it is to its neighbours at this rate (per process), its runs `factor` times longer: busy
+  // for longer, and while it is busy as hard on the others as ever.
+  latency::Neighbour LoadAt(double rate_rps, double factor = 1) const {
+    BatchServer slowed = server;
+    slowed.run_s *= factor;
+    return {dram_demand, BatchQueue::BusyFraction(slowed, rate_rps), sm_use};
+  }
 };
 
 // One way to serve: share and mode, and the batches that fit there.
@@ -64,6 +71,7 @@ class CapacityTable {
   const BatchQueue& Queue(size_t service) const;
   const ServiceDemand& Demand(size_t service) const { return view_.services[service]; }
   double SloSeconds(size_t service) const { return view_.services[service].slo_ms * 1e-3; }
+  double margin() const { return margin_; }
   size_t services() const { return view_.services.size(); }
   const ServiceView& view() const { return view_; }
   const latency::ServiceModel& model() const { return model_; }

@@ -100,9 +100,7 @@ class Partitioning {
     latency::Neighbourhood others;
     for (const Gpulet& other : gpulets_)
       if (&other != &g && other.device == g.device)
-        for (const Tenant& t : other.tenants)
-          others.Add({t.choice.option->dram_demand,
-                      BatchQueue::BusyFraction(t.choice.option->server, t.rate)});
+        for (const Tenant& t : other.tenants) others.Add(t.choice.option->LoadAt(t.rate));
     const auto law = table_.model().Law(table_.Demand(service).model, State(g).type);
     return State(g).speed_factor * (1 + busy_inside) *
            latency::Interference(choice.option->dram_demand, law, ShareMode::kMps, others);

@@ -24,7 +24,7 @@ struct Part {
 class Provisioning {
  public:
   Provisioning(const CapacityTable& table, std::vector<size_t> devices)
-      : table_(table), order_(std::move(devices)), ledger_(table, {false, 16}) {}
+      : table_(table), order_(std::move(devices)), ledger_(table, {false, 16, 0}) {}
 
   bool Place(const Part& part) {
     std::optional<Allocation> best;
@@ -93,9 +93,7 @@ class Provisioning {
     latency::Neighbourhood others;
     for (size_t j = 0; j < residents.size(); ++j)
       if (j != i && residents[j].choice.option != nullptr)
-        others.Add(
-            {residents[j].choice.option->dram_demand,
-             BatchQueue::BusyFraction(residents[j].choice.option->server, residents[j].rate_rps)});
+        others.Add(residents[j].choice.option->LoadAt(residents[j].rate_rps));
     Placed& r = residents[i];
     const auto law = table_.model().Law(table_.Demand(r.service).model, type);
     const double own = r.choice.option != nullptr ? r.choice.option->dram_demand : 0;

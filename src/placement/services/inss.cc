@@ -5,119 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
-#include <numeric>
-#include <set>
 
 #include "base/rng.h"
+#include "placement/services/placer.h"
+#include "placement/services/refusal.h"
 
 namespace hase::placement {
 namespace {
 
-constexpr int kMostParts = 64;          // replicas of one service
-constexpr double kLeastPart = 0.02;     // of its rate; smaller parts are not worth a process
 constexpr size_t kSmallProblem = 2000;  // services × devices
 constexpr int kMostSubsets = 2000;
-
-// Devices of one type by free share, so that only a few are looked at.
-class FreeIndex {
- public:
-  explicit FreeIndex(const Ledger& ledger) {
-    for (uint32_t i = 0; i < ledger.size(); ++i)
-      if (ledger.Usable(DeviceId(i))) Insert(ledger, DeviceId(i));
-  }
-  void Insert(const Ledger& ledger, DeviceId d) { Of(ledger.Type(d)).emplace(ledger.Free(d), d); }
-  void Erase(const Ledger& ledger, DeviceId d) { Of(ledger.Type(d)).erase({ledger.Free(d), d}); }
-
-  // The `few` tightest devices with at least `units` free, and the `few` emptiest.
-  void Candidates(DeviceTypeId type, int units, int few, std::vector<DeviceId>& out) const {
-    out.clear();
-    if (type.index() >= types_.size()) return;
-    const auto& set = types_[type.index()];
-    auto it = set.lower_bound({units, DeviceId(0)});
-    for (int k = 0; k < few && it != set.end(); ++k, ++it) out.push_back(it->second);
-    auto back = set.rbegin();
-    for (int k = 0; k < few && back != set.rend(); ++k, ++back)
-      if (std::find(out.begin(), out.end(), back->second) == out.end()) out.push_back(back->second);
-  }
-  std::optional<DeviceId> Any(DeviceTypeId type) const {
-    if (type.index() >= types_.size() || types_[type.index()].empty()) return std::nullopt;
-    return types_[type.index()].begin()->second;
-  }
-  size_t types() const { return types_.size(); }
-
- private:
-  std::set<std::pair<int, DeviceId>>& Of(DeviceTypeId type) {
-    if (type.index() >= types_.size()) types_.resize(type.index() + 1);
-    return types_[type.index()];
-  }
-  std::vector<std::set<std::pair<int, DeviceId>>> types_;
-};
-
-struct Best {
-  std::optional<DeviceId> device;
-  Offer offer;
-  double cost_per_rate = 0;
-};
-
-class Placer {
- public:
-  Placer(Ledger& ledger, std::span<const double> worth, const InssOptions& options)
-      : ledger_(ledger), worth_(worth), options_(options), index_(ledger) {}
-
-  bool Place(size_t service, double rate) {
-    double left = rate;
-    for (int part = 0; part < kMostParts && left > rate * 1e-9; ++part) {
-      const Best best = Search(service, left, rate * kLeastPart);
-      if (!best.device) return false;
-      index_.Erase(ledger_, *best.device);
-      ledger_.Take(*best.device, best.offer);
-      index_.Insert(ledger_, *best.device);
-      left -= best.offer.rate_rps;
-    }
-    return left <= rate * 1e-9;
-  }
-
- private:
-  Best Search(size_t service, double rate, double least) {
-    Best best;
-    for (uint32_t t = 0; t < index_.types(); ++t) {
-      const auto any = index_.Any(DeviceTypeId(t));
-      if (!any) continue;
-      const auto& steps = ledger_.table().Of(service, DeviceTypeId(t), ledger_.Mode(*any)).steps;
-      int units = 1;
-      for (const auto& step : steps)
-        if (step.rate_rps >= rate) {
-          units = std::max(1, Ledger::Units(step));
-          break;
-        }
-      index_.Candidates(DeviceTypeId(t), units, options_.candidates, devices_);
-      for (const DeviceId d : devices_) {
-        if (const auto whole = ledger_.Least(d, service, rate))
-          Consider(best, d, std::move(*whole));
-        if (const auto part = ledger_.Densest(d, service, rate);
-            part && part->rate_rps >= std::min(least, rate))
-          Consider(best, d, std::move(*part));
-      }
-    }
-    return best;
-  }
-
-  void Consider(Best& best, DeviceId d, Offer offer) {
-    // A time-sliced resident takes the time it is busy for.
-    const double whole = ledger_.Mode(d) == cluster::ShareMode::kMig ? 7 : 1000;
-    const double share = ledger_.Mode(d) == cluster::ShareMode::kTimeSlice ? offer.added().load.busy
-                                                                           : offer.units / whole;
-    const double cost = share * worth_[ledger_.Type(d).index()] / offer.rate_rps;
-    if (!best.device || cost < best.cost_per_rate * (1 - 1e-9)) best = {d, std::move(offer), cost};
-  }
-
-  Ledger& ledger_;
-  std::span<const double> worth_;
-  const InssOptions& options_;
-  FreeIndex index_;
-  std::vector<DeviceId> devices_;
-};
 
 // What a whole device of each type serves, as a geometric mean over services: the worth of its
 // share where throughput is what counts.
@@ -171,9 +70,16 @@ std::vector<size_t> ByDemand(const CapacityTable& table, std::span<const double>
   return order;
 }
 
+// One way to try: services in this order, parts with this much room for later neighbours.
+struct Order {
+  std::vector<size_t> services;
+  double slack = 0.1;
+};
+constexpr double kSlacks[] = {0.1, 0.0, 0.25};
+
 // Several orders around the first: neighbours in it are exchanged at random, seeded.
-std::vector<std::vector<size_t>> Orders(const std::vector<size_t>& first, int count) {
-  std::vector<std::vector<size_t>> orders{first};
+std::vector<Order> Orders(const std::vector<size_t>& first, int count) {
+  std::vector<Order> orders{{first, kSlacks[0]}};
   Rng rng(17);
   for (int k = 1; k < count; ++k) {
     auto order = first;
@@ -183,7 +89,7 @@ std::vector<std::vector<size_t>> Orders(const std::vector<size_t>& first, int co
       keyed.emplace_back(static_cast<double>(i) + rng.Uniform(-jitter, jitter) / 2, order[i]);
     std::sort(keyed.begin(), keyed.end());
     for (size_t i = 0; i < order.size(); ++i) order[i] = keyed[i].second;
-    orders.push_back(std::move(order));
+    orders.push_back({std::move(order), kSlacks[static_cast<size_t>(k) % std::size(kSlacks)]});
   }
   return orders;
 }
@@ -199,14 +105,16 @@ struct Problem {
   const CapacityTable& table;
   const InssOptions& options;
   std::vector<double> worth;
-  std::vector<std::vector<size_t>> orders;
+  std::vector<Order> orders;
   std::vector<bool> allowed;  // by device
 
-  std::unique_ptr<Ledger> Try(std::span<const double> rates, const std::vector<size_t>& order) {
-    auto ledger = std::make_unique<Ledger>(table, Ledger::Limits{options.shadow, 16});
+  std::unique_ptr<Ledger> Try(std::span<const double> rates, const Order& order) {
+    auto ledger = std::make_unique<Ledger>(table, Ledger::Limits{options.shadow, 16, order.slack});
     for (uint32_t i = 0; i < allowed.size(); ++i)
       if (!allowed[i]) ledger->Allow(DeviceId(i), false);
-    if (PlaceAll(*ledger, rates, order, worth, options)) return nullptr;
+    Placer placer(*ledger, worth, options.candidates);
+    for (const size_t service : order.services)
+      if (!placer.Place(service, rates[service])) return nullptr;
     return ledger;
   }
   std::unique_ptr<Ledger> TryAnyOrder(std::span<const double> rates) {
@@ -217,8 +125,7 @@ struct Problem {
 };
 
 // The greatest common factor that one order reaches above `from`, with its ledger.
-std::pair<double, std::unique_ptr<Ledger>> Grow(Problem& problem, const std::vector<size_t>& order,
-                                                double from) {
+std::pair<double, std::unique_ptr<Ledger>> Grow(Problem& problem, const Order& order, double from) {
   const auto attempt = [&](double factor) {
     return problem.Try(Scaled(problem.table, factor), order);
   };
@@ -339,56 +246,6 @@ Result<ServiceObjective> ParseServiceObjective(std::string_view text) {
   return Usage(fmt::format("unknown objective '{}' (max-throughput, min-cost, given-rates)", text));
 }
 
-std::optional<ServiceReject> WhyNever(const CapacityTable& table, size_t service) {
-  const ServiceDemand& demand = table.Demand(service);
-  const auto& view = table.view();
-  double fastest_ms = 1e300, least_memory = 1e300, memory_there = 0;
-  std::string unknown;
-  bool fits = false;
-  std::vector<bool> seen(view.types.size());
-  for (const DeviceState& device : view.devices) {
-    if (seen[device.type.index()]) continue;
-    seen[device.type.index()] = true;
-    const auto* one = table.model().Find(demand.model, device.type, 1);
-    if (one == nullptr) {
-      unknown = table.model().estimator().WhyNot(demand.model, device.type, 1);
-      continue;
-    }
-    const auto law = table.model().Law(demand.model, device.type);
-    const double alone = latency::RunSeconds(one->terms, law, 0, {});
-    least_memory = std::min(least_memory, static_cast<double>(one->memory.value()));
-    memory_there = std::max(memory_there, static_cast<double>(device.memory_total.value()));
-    if (one->memory > device.memory_total) continue;
-    fits = true;
-    fastest_ms = std::min(fastest_ms, 1e3 * alone * device.speed_factor);
-    if (table.Of(service, device.type, DivisionMode(device.modes)).whole_rate() > 0)
-      return std::nullopt;
-  }
-  if (least_memory > 1e299)
-    return ServiceReject{demand.id, "no estimate on any device type: " + unknown, ""};
-  if (!fits)
-    return ServiceReject{demand.id,
-                         fmt::format("needs {:.2f} GiB, the largest device has {:.2f} GiB",
-                                     least_memory / (1 << 30), memory_there / (1 << 30)),
-                         fmt::format("a device with {:.2f} GiB", least_memory / (1 << 30))};
-  // A queue at vanishing load still takes a run, and a fresh arrival may meet one that runs.
-  return ServiceReject{
-      demand.id,
-      fmt::format("objective of {:g} ms: one run alone on the fastest device takes {:.3g} ms",
-                  demand.slo_ms, fastest_ms),
-      fmt::format("slo_ms: {:.4g}", std::ceil(fastest_ms * 1.25 * 10) / 10)};
-}
-
-std::optional<size_t> PlaceAll(Ledger& ledger, std::span<const double> rates,
-                               std::span<const size_t> order, std::span<const double> type_worth,
-                               const InssOptions& options) {
-  Placer placer(ledger, type_worth, options);
-  for (const size_t service : order) {
-    if (!placer.Place(service, rates[service])) return service;
-  }
-  return std::nullopt;
-}
-
 ServicePlan InssPolicy::Decide(const ServiceView& view) {
   std::optional<latency::ServiceModel> own;
   if (view.model == nullptr) own.emplace(*view.estimator, view.types);
@@ -417,7 +274,7 @@ ServicePlan InssPolicy::Decide(const ServiceView& view) {
     if (!ledger) {
       // Not at these rates: say how much of them would fit.
       problem.allowed.assign(view.devices.size(), true);
-      auto [factor, most] = Grow(problem, first, 0);
+      auto [factor, most] = Grow(problem, problem.orders.front(), 0);
       for (const size_t s : first)
         plan.rejected.push_back(
             {table.Demand(s).id, "the devices together do not carry these rates",

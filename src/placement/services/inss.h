@@ -24,20 +24,12 @@ Result<ServiceObjective> ParseServiceObjective(std::string_view text);
 
 struct InssOptions {
   ServiceObjective objective = ServiceObjective::kMaxThroughput;
-  double margin = 1;        // shared standard errors added to run times
+  double margin = 0.7;      // shared standard errors added to run times
   int candidates = 4;       // devices looked at per type and order
   int orders = 24;          // orders tried where services × devices is small
   double precision = 0.01;  // of the common factor
   bool shadow = true;
 };
-
-// Why a service can never be served, with the nearest that could be; empty = it can.
-std::optional<ServiceReject> WhyNever(const CapacityTable& table, size_t service);
-
-// One run of stage one: nullopt, or the first service that did not fit.
-std::optional<size_t> PlaceAll(Ledger& ledger, std::span<const double> rates,
-                               std::span<const size_t> order, std::span<const double> type_worth,
-                               const InssOptions& options);
 
 class InssPolicy : public ServicePolicy {
  public:

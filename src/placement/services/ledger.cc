@@ -12,12 +12,17 @@ namespace {
 using cluster::ShareMode;
 constexpr double kSlack = 1e-9;
 constexpr size_t kNobody = static_cast<size_t>(-1);
+// Rounds without growth after which loads count as settled, and what counts as no change.
+constexpr int kCalmRounds = 25;
+constexpr double kMoved = 0.01;
+// Where neighbours cost more than this the law of bandwidth is not trusted: no such company.
+constexpr double kMostInterference = 1.4;
+constexpr MilliShare kNearlyWhole = MilliShare(900);
 
 latency::Neighbour LoadOf(const Placed& p) {
   const BatchOption* option = p.choice.option;
   if (option == nullptr) return {0, 0};
-  return {option->dram_demand,
-          BatchQueue::BusyFraction(option->server, p.rate_rps / p.share().grant.processes)};
+  return option->LoadAt(p.rate_rps / p.share().grant.processes, p.factor);
 }
 
 }  // namespace
@@ -81,7 +86,9 @@ bool Ledger::Settle(const DeviceLedger& d, std::vector<Placed>& after, size_t i,
   const BatchQueue& queue = table_.Queue(p.service);
   const double slo = table_.SloSeconds(p.service);
   const double own = p.choice.option != nullptr ? p.choice.option->dram_demand : 0;
-  const double factor = d.speed * latency::Interference(own, law, d.mode, others);
+  const double plain = latency::Interference(own, law, d.mode, others);
+  if (d.mode == ShareMode::kMps && plain > kMostInterference) return false;
+  const double factor = p.factor = d.speed * (1 + (plain - 1) * (1 + table_.margin() * law.doubt));
   if (p.choice.option != nullptr) {  // as it is?
     BatchServer server = p.choice.option->server;
     server.run_s *= factor;
@@ -110,32 +117,53 @@ std::optional<Offer> Ledger::OfferStep(const DeviceLedger& d, size_t service, si
   mine.capacity = &capacity;
   mine.step = step;
   mine.choice = alone;
-  // A part leaves room for what the neighbours will cost it.
-  mine.rate_rps =
-      partial ? std::min(rate_rps, alone.rate_rps * (d.placed.empty() ? 1 : 0.93)) : rate_rps;
+  mine.rate_rps = rate_rps;
+  if (partial) {
+    const bool alone_for_good =
+        d.mode == ShareMode::kMig || (d.placed.empty() && mine.share().grant.share > kNearlyWhole);
+    const double stretch = d.speed * (1 + (alone_for_good ? 0 : limits_.slack));
+    mine.rate_rps = std::min(rate_rps, capacity
+                                           .Best(capacity.steps[step], stretch,
+                                                 table_.Queue(service), table_.SloSeconds(service))
+                                           .rate_rps);
+    if (mine.rate_rps <= 0) return std::nullopt;
+  }
   mine.load = LoadOf(mine);
   offer.rate_rps = mine.rate_rps;
   offer.units = Units(mine.share());
   offer.after.push_back(mine);
-  latency::Neighbourhood all;
-  for (const Placed& p : offer.after) all.Add(p.load);
-  // Whoever misses its rate gets the next step; the sums change little, so a few rounds settle it.
-  for (bool changed = true; changed && offer.units <= d.free;) {
-    changed = false;
-    for (size_t i = 0; i < offer.after.size(); ++i) {
-      if (Settle(d, offer.after, i, all)) continue;
-      Placed& p = offer.after[i];
-      if (p.step + 1 >= p.capacity->steps.size() || d.mode == ShareMode::kMig) return std::nullopt;
-      offer.units += Units(p.capacity->steps[p.step + 1]) - Units(p.share());
+  if (!Converge(d, offer.after, &offer.units)) return std::nullopt;
+  if (offer.units > d.free || !MemoryFits(d, offer.after)) return std::nullopt;
+  return offer;
+}
+
+bool Ledger::Converge(const DeviceLedger& d, std::vector<Placed>& after, int* units) const {
+  for (int calm = 0; calm < kCalmRounds;) {
+    latency::Neighbourhood all;
+    for (const Placed& p : after) all.Add(p.load);
+    bool grown = false;
+    for (size_t i = 0; i < after.size(); ++i) {
+      if (Settle(d, after, i, all)) continue;
+      Placed& p = after[i];
+      if (units == nullptr || d.mode == ShareMode::kMig || p.step + 1 >= p.capacity->steps.size())
+        return false;
+      *units += Units(p.capacity->steps[p.step + 1]) - Units(p.share());
+      if (*units > d.free) return false;
       ++p.step;
       p.choice = {};
-      changed = true;
-      if (offer.units > d.free) return std::nullopt;
+      grown = true;
     }
+    double moved = 0;
+    for (Placed& p : after) {
+      if (p.choice.option == nullptr) continue;
+      const auto load = LoadOf(p);
+      moved = std::max(moved, std::abs(load.busy - p.load.busy));
+      p.load = load;
+    }
+    if (!grown && moved < kMoved) return true;
+    if (!grown) ++calm;
   }
-  if (offer.units > d.free || !MemoryFits(d, offer.after)) return std::nullopt;
-  for (Placed& p : offer.after) p.load = LoadOf(p);
-  return offer;
+  return false;  // they drive each other up without end
 }
 
 std::optional<Offer> Ledger::Least(DeviceId device, size_t service, double rate_rps) const {
@@ -196,6 +224,32 @@ void Ledger::Remove(DeviceId device, size_t position) {
   d.placed.erase(d.placed.begin() + static_cast<ptrdiff_t>(position));
 }
 
+bool Ledger::Adopt(const Instance& instance, size_t service) {
+  DeviceLedger& d = devices_[instance.device.index()];
+  const Capacity& capacity = table_.OfProcesses(service, d.type, d.mode, instance.processes);
+  Placed p;
+  p.service = static_cast<uint32_t>(service);
+  p.capacity = &capacity;
+  while (p.step < capacity.steps.size() && capacity.steps[p.step].grant.share < instance.share)
+    ++p.step;
+  if (p.step == capacity.steps.size() || Units(p.share()) > d.free) return false;
+  p.rate_rps = instance.rate_rps;
+  p.choice = capacity.Best(p.share(), d.speed, table_.Queue(service), table_.SloSeconds(service));
+  if (p.choice.option == nullptr) return false;
+  auto after = d.placed;
+  after.push_back(p);
+  const int units = Units(p.share());
+  if (!Stand(d, std::move(after))) return false;
+  d.free -= units;
+  return true;
+}
+
+void Ledger::SetIdentity(DeviceId device, size_t position, uint32_t id, uint32_t replaces) {
+  Placed& p = devices_[device.index()].placed[position];
+  p.id = id;
+  p.replaces = replaces;
+}
+
 double Ledger::Sustained(DeviceId device, size_t position) const {
   const DeviceLedger& d = devices_[device.index()];
   auto after = d.placed;
@@ -207,13 +261,8 @@ double Ledger::Sustained(DeviceId device, size_t position) const {
 }
 
 bool Ledger::Stand(DeviceLedger& d, std::vector<Placed> after) const {
-  latency::Neighbourhood all;
-  for (Placed& p : after) {
-    p.load = LoadOf(p);
-    all.Add(p.load);
-  }
-  for (size_t i = 0; i < after.size(); ++i)
-    if (!Settle(d, after, i, all)) return false;
+  for (Placed& p : after) p.load = LoadOf(p);
+  if (!Converge(d, after, nullptr)) return false;
   d.placed = std::move(after);
   return true;
 }

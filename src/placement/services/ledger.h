@@ -19,8 +19,11 @@ struct Placed {
   const Capacity* capacity = nullptr;
   size_t step = 0;          // of capacity->steps
   Choice choice;            // batch and what it sustains beside the residents
+  double factor = 1;        // on its runs, from the residents and the card, margin included
   double rate_rps = 0;      // asked of it
   latency::Neighbour load;  // what it is to its neighbours
+  uint32_t id = 0;          // of a running instance; 0 = not started yet
+  uint32_t replaces = 0;    // the running instance whose work it takes over; 0 = none
   const ShareStep& share() const { return capacity->steps[step]; }
 };
 
@@ -38,6 +41,9 @@ class Ledger {
   struct Limits {
     bool shadow = true;
     size_t residents = 16;  // clients per device
+    // A part of a service is given the rate it would sustain with runs this much longer: room for
+    // neighbours that come later.
+    double slack = 0.1;
   };
 
   // `table` and its view outlive the ledger.
@@ -54,6 +60,10 @@ class Ledger {
   // Puts an instance there as it is, unchecked (policies with rules of their own).
   void Put(DeviceId device, const Placed& placed);
   void Remove(DeviceId device, size_t position);
+  // Takes over an instance of a plan at its share, batch chosen anew; false if its service cannot
+  // run there, the device has no room or somebody's objective would break.
+  bool Adopt(const Instance& instance, size_t service);
+  void SetIdentity(DeviceId device, size_t position, uint32_t id, uint32_t replaces);
 
   // Deals the free share of every device in use to the residents nearest their limit, then chooses
   // each one's batch anew.
@@ -97,6 +107,10 @@ class Ledger {
               const latency::Neighbourhood& all) const;
   std::optional<Offer> OfferStep(const DeviceLedger& d, size_t service, size_t step,
                                  double rate_rps, bool partial) const;
+  // Settles everybody in `after` until loads and slow-downs agree: a slowed instance is busy for
+  // longer and so slows its neighbours more. Whoever misses its rate gets the next share step where
+  // `units` is given (free share taken so far, counted there). False: somebody cannot be served.
+  bool Converge(const DeviceLedger& d, std::vector<Placed>& after, int* units) const;
   // Applies `after` if everybody in it keeps its rate.
   bool Stand(DeviceLedger& d, std::vector<Placed> after) const;
   bool SlicesFit(const DeviceLedger& d, const ShareStep& step) const;

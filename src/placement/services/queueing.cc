@@ -7,11 +7,17 @@
 namespace hase::placement {
 namespace {
 
-constexpr std::array<double, 12> kRho = {0.02, 0.1, 0.2,  0.3, 0.4,  0.5,
-                                         0.6,  0.7, 0.75, 0.8, 0.85, 0.92};
-constexpr int kFixedSteps = 8;
+constexpr std::array<double, 14> kRho = {0.02, 0.05, 0.1, 0.15, 0.2, 0.3,  0.4,
+                                         0.5,  0.6,  0.7, 0.75, 0.8, 0.85, 0.92};
+// Percentiles kept of every law; others are interpolated in log(1 - p).
+constexpr std::array<double, 8> kPercentiles = {0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999};
+constexpr int kFirstSteps = 7;  // f = 1, 1/2, 1/4 …: halvings
+constexpr std::array<double, 3> kBends = {0.5, 0.75, 1.0};
 constexpr int kMoments = 6;  // instants within a run at which arrivals are looked at
 constexpr double kBinsPerRun = 50;
+// How what chance adds to a response shrinks with the squared variation of the gaps (fitted to the
+// simulated queue, serving_test): in proportion for single items, as its root for batches.
+double EvenExponent(int64_t batch) { return 0.5 + 0.6 / static_cast<double>(batch); }
 
 struct Poisson {
   size_t first = 0;
@@ -38,23 +44,32 @@ Poisson PoissonLaw(double mean) {
 
 struct Chain {
   size_t batch;
-  double fixed, rate;  // arrivals per D(b)
-  double Run(size_t items) const {
-    return fixed + (1 - fixed) * static_cast<double>(items) / static_cast<double>(batch);
-  }
+  double rate;              // arrivals per D(b)
+  std::vector<double> run;  // by items
+  double Run(size_t items) const { return run[items]; }
 };
 
-// Law of the number waiting at the end of a run.
-std::vector<double> Stationary(const Chain& chain) {
+Chain ChainOf(const BatchServer& server, double rho) {
+  Chain chain{static_cast<size_t>(server.batch), rho * static_cast<double>(server.batch), {0.0}};
+  for (int64_t n = 1; n <= server.batch; ++n)
+    chain.run.push_back(server.Run(static_cast<double>(n)));
+  return chain;
+}
+
+// Law of the number waiting at the end of a run; `start` is a guess (empty: none) and becomes it.
+void Stationary(const Chain& chain, std::vector<double>& start) {
   const size_t b = chain.batch, states = 5 * b + 40;
   std::vector<Poisson> arrivals(b + 1);
   for (size_t n = 1; n <= b; ++n) arrivals[n] = PoissonLaw(chain.rate * chain.Run(n));
-  std::vector<double> now(states, 0.0), next(states);
-  now[0] = 1;
+  std::vector<double> now = std::move(start), next(states);
+  if (now.size() != states) {
+    now.assign(states, 0.0);
+    now[0] = 1;
+  }
   for (int iteration = 0; iteration < 300; ++iteration) {
     std::fill(next.begin(), next.end(), 0.0);
     for (size_t q = 0; q < states; ++q) {
-      if (now[q] < 1e-12) continue;
+      if (now[q] < 1e-10) continue;
       const size_t n = std::clamp<size_t>(q, 1, b), left = q > b ? q - b : 0;
       const Poisson& law = arrivals[n];
       for (size_t k = 0; k < law.mass.size(); ++k)
@@ -63,9 +78,9 @@ std::vector<double> Stationary(const Chain& chain) {
     double change = 0;
     for (size_t q = 0; q < states; ++q) change += std::abs(next[q] - now[q]);
     std::swap(now, next);
-    if (change < 1e-6) break;
+    if (change < 3e-6) break;
   }
-  return now;
+  start = std::move(now);
 }
 
 class Histogram {
@@ -94,11 +109,10 @@ class Histogram {
   double total_ = 0;
 };
 
-}  // namespace
-
-double BatchServerResponse(int64_t batch, double fixed, double rho, double percentile) {
-  const Chain chain{static_cast<size_t>(batch), fixed, rho * static_cast<double>(batch)};
-  const auto waiting = Stationary(chain);
+// Law of wait plus run; `waiting` as in Stationary.
+Histogram ResponseLaw(const BatchServer& server, double rho, std::vector<double>& waiting) {
+  const Chain chain = ChainOf(server, rho);
+  Stationary(chain, waiting);
   const size_t b = chain.batch;
   // Arrived so far at each instant looked at, by the size of the batch that runs.
   std::vector<std::array<Poisson, kMoments>> arrived(b + 1);
@@ -115,6 +129,8 @@ double BatchServerResponse(int64_t batch, double fixed, double rho, double perce
       const double rest = run * (1 - (m + 0.5) / kMoments);
       const Poisson& law = arrived[n][m];
       for (size_t k = 0; k < law.mass.size(); ++k) {
+        const double mass = weight * law.mass[k];
+        if (mass < 1e-8) continue;
         const size_t before = left + law.first + k;
         const size_t full = before / b;  // whole batches that go first
         const double wait = rest + static_cast<double>(full);
@@ -125,44 +141,152 @@ double BatchServerResponse(int64_t batch, double fixed, double rho, double perce
              {std::pair{-spread, 1 / 6.0}, {0.0, 4 / 6.0}, {spread, 1 / 6.0}}) {
           const size_t items =
               static_cast<size_t>(std::clamp(std::round(own + shift), 1.0, static_cast<double>(b)));
-          response.Add(wait + chain.Run(items), weight * part * law.mass[k]);
+          response.Add(wait + chain.Run(items), part * mass);
         }
       }
     }
   }
-  return response.Quantile(percentile);
+  return response;
 }
 
-const std::vector<double>& BatchQueue::Curve(int64_t batch, int fixed_step) const {
-  // One memory for all: the curves are pure mathematics.
-  thread_local std::map<std::tuple<double, int64_t, int>, std::vector<double>> curves;
-  auto& curve = curves[{percentile_, batch, fixed_step}];
-  if (curve.empty()) {
-    double last = 0;
-    for (const double rho : kRho) {
-      last =
-          std::max(last, BatchServerResponse(batch, static_cast<double>(fixed_step) / kFixedSteps,
-                                             rho, percentile_));
-      curve.push_back(last);
+// By percentile of kPercentiles and load of kRho. One memory for all: pure mathematics.
+using Law = std::array<std::vector<double>, kPercentiles.size()>;
+const Law& LawOf(int64_t batch, int first_step, int bend_step) {
+  thread_local std::map<std::tuple<int64_t, int, int>, Law> laws;
+  Law& law = laws[{batch, first_step, bend_step}];
+  if (!law[0].empty()) return law;
+  const BatchServer server{1, std::exp2(-first_step), batch,
+                           kBends[static_cast<size_t>(bend_step)]};
+  std::vector<double> waiting;
+  for (const double rho : kRho) {
+    const auto response = ResponseLaw(server, rho, waiting);
+    for (size_t k = 0; k < kPercentiles.size(); ++k) {
+      const double q = response.Quantile(kPercentiles[k]);
+      law[k].push_back(law[k].empty() ? q : std::max(law[k].back(), q));
     }
   }
+  return law;
+}
+
+}  // namespace
+
+double BatchServer::Run(double items) const {
+  if (batch <= 1 || first >= 1) return 1;
+  const double along = std::clamp((items - 1) / static_cast<double>(batch - 1), 0.0, 1.0);
+  return first + (1 - first) * (bend == 1 ? along : std::pow(along, bend));
+}
+
+double BendOf(std::span<const std::pair<int64_t, double>> runs, int64_t batch, double run_s,
+              double first) {
+  // Mean of the exponents that each run asks for, those in the middle counting most.
+  double sum = 0, weight = 0;
+  for (const auto& [items, seconds] : runs) {
+    if (items <= 1 || items >= batch || first >= 0.999) continue;
+    const double along = static_cast<double>(items - 1) / static_cast<double>(batch - 1);
+    const double part = std::clamp((seconds / run_s - first) / (1 - first), 1e-3, 1.0);
+    const double w = along * (1 - along);
+    sum += w * std::log(part) / std::log(along);
+    weight += w;
+  }
+  return weight > 0 ? std::clamp(sum / weight, kBends.front(), kBends.back()) : 1;
+}
+
+double BatchServerResponse(const BatchServer& server, double rho, double percentile) {
+  std::vector<double> waiting;
+  return ResponseLaw(server, rho, waiting).Quantile(percentile);
+}
+
+const std::vector<double>& BatchQueue::Curve(int64_t batch, int first_step, int bend_step) const {
+  auto& curve = curves_[{batch, first_step, bend_step}];
+  if (!curve.empty()) return curve;
+  const Law& law = LawOf(batch, first_step, bend_step);
+  size_t k = 1;
+  while (k + 1 < kPercentiles.size() && kPercentiles[k] < percentile_) ++k;
+  const double low = std::log(1 - kPercentiles[k - 1]), high = std::log(1 - kPercentiles[k]);
+  const double along =
+      std::max(0.0, (std::log(1 - std::min(percentile_, 0.9999)) - low) / (high - low));
+  for (size_t i = 0; i < kRho.size(); ++i)
+    curve.push_back(law[k - 1][i] + along * (law[k][i] - law[k - 1][i]));
   return curve;
 }
 
+BatchQueue::Shape BatchQueue::ShapeOf(const BatchServer& server) const {
+  // Between two halvings a response is nearly linear in f.
+  const double first = std::clamp(server.first, std::exp2(-kFirstSteps), 1.0);
+  const int lower = std::min(kFirstSteps - 1, static_cast<int>(-std::log2(first)));
+  const double part = 2 - first * std::exp2(lower + 1);
+  int bend = 1;
+  if (server.batch <= 2 || server.bend > kBends[1]) bend = 2;
+  const double along =
+      std::clamp((server.bend - kBends[bend - 1]) / (kBends[bend] - kBends[bend - 1]), 0.0, 1.0);
+  Shape shape{};
+  // Corners of no weight are not computed.
+  const std::tuple<int, int, double> corners[] = {{lower, bend - 1, (1 - part) * (1 - along)},
+                                                  {lower + 1, bend - 1, part * (1 - along)},
+                                                  {lower, bend, (1 - part) * along},
+                                                  {lower + 1, bend, part * along}};
+  const std::vector<double>* some = nullptr;
+  for (int k = 0; k < 4; ++k) {
+    const auto& [first_step, bend_step, weight] = corners[k];
+    shape.weight[k] = weight;
+    if (weight > 1e-9) shape.curve[k] = some = &Curve(server.batch, first_step, bend_step);
+  }
+  for (auto& curve : shape.curve)
+    if (curve == nullptr) curve = some;
+  return shape;
+}
+
+double MixtureResponseSeconds(std::span<const QueuePart> parts, double percentile) {
+  // Each part's quantiles at the kept percentiles; its law is a straight line in log(1 - p)
+  // between.
+  std::vector<std::array<double, kPercentiles.size()>> quantiles(parts.size());
+  double total = 0, high = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    total += parts[i].rate_rps;
+    for (size_t k = 0; k < kPercentiles.size(); ++k)
+      quantiles[i][k] =
+          BatchQueue(kPercentiles[k]).ResponseSeconds(parts[i].server, parts[i].rate_rps);
+    high = std::max(high, quantiles[i].back() * 2);
+  }
+  if (total <= 0) return 0;
+  const auto tail = [&](double t) {  // fraction of requests that take longer
+    double sum = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto& q = quantiles[i];
+      if (t <= q.front()) {
+        sum += parts[i].rate_rps * (1 - 0.5 * t / std::max(1e-12, q.front()));
+        continue;
+      }
+      size_t k = 1;
+      while (k + 1 < q.size() && q[k] < t) ++k;
+      const double along = (t - q[k - 1]) / std::max(1e-12, q[k] - q[k - 1]);
+      const double a = std::log(1 - kPercentiles[k - 1]), b = std::log(1 - kPercentiles[k]);
+      sum += parts[i].rate_rps * std::exp(a + along * (b - a));
+    }
+    return sum / total;
+  };
+  double low = 0;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = (low + high) / 2;
+    (tail(middle) > 1 - percentile ? low : high) = middle;
+  }
+  return high;
+}
+
 double BatchQueue::Response(const BatchServer& server, double rho) const {
-  const double position = std::clamp(server.fixed, 0.0, 1.0) * kFixedSteps;
-  const int lower = std::min(kFixedSteps - 1, static_cast<int>(position));
-  const double part = position - lower;
-  const auto& a = Curve(server.batch, lower);
-  const auto& b = Curve(server.batch, lower + 1);
+  const Shape shape = ShapeOf(server);
   size_t i = 1;
   while (i + 1 < kRho.size() && kRho[i] < rho) ++i;
   const double along =
       (std::clamp(rho, kRho.front(), kRho.back()) - kRho[i - 1]) / (kRho[i] - kRho[i - 1]);
-  const auto at = [&](const std::vector<double>& c) {
-    return c[i - 1] + along * (c[i] - c[i - 1]);
-  };
-  return at(a) * (1 - part) + at(b) * part;
+  const double low = shape.At(i - 1), random = low + along * (shape.At(i) - low);
+  if (server.evenness >= 1) return random;
+  // Arrivals like a clock: runs of n* = λ·D(n*), and the percentile of those who just missed one.
+  const double n = MeanBatch({1, server.first, server.batch, server.bend},
+                             rho * static_cast<double>(server.batch));
+  const double clocked = (1 + (n > 1 ? percentile_ : 0)) * server.Run(n);
+  if (clocked >= random) return random;
+  return clocked + (random - clocked) * std::pow(server.evenness, EvenExponent(server.batch));
 }
 
 double BatchQueue::ResponseSeconds(const BatchServer& server, double rate_rps) const {
@@ -173,14 +297,10 @@ double BatchQueue::ResponseSeconds(const BatchServer& server, double rate_rps) c
 double BatchQueue::SustainableRate(const BatchServer& server, double slo_s) const {
   const double limit = slo_s / server.run_s;
   const double capacity = static_cast<double>(server.batch) / server.run_s;
-  const double position = std::clamp(server.fixed, 0.0, 1.0) * kFixedSteps;
-  const int lower = std::min(kFixedSteps - 1, static_cast<int>(position));
-  const double part = position - lower;
-  const auto& a = Curve(server.batch, lower);
-  const auto& b = Curve(server.batch, lower + 1);
+  const Shape shape = ShapeOf(server);
   double last = 0;
   for (size_t i = 0; i < kRho.size(); ++i) {
-    const double r = a[i] * (1 - part) + b[i] * part;
+    const double r = shape.At(i);
     if (r > limit) {
       if (i == 0) return 0;
       const double along = (limit - last) / std::max(1e-12, r - last);
@@ -193,18 +313,20 @@ double BatchQueue::SustainableRate(const BatchServer& server, double slo_s) cons
 }
 
 double BatchQueue::MeanBatch(const BatchServer& server, double rate_rps) {
-  // n = λ·D(n), at least one, at most the batch.
-  const double b = static_cast<double>(server.batch);
-  const double slope = rate_rps * server.run_s * (1 - server.fixed) / b;
-  if (slope >= 1) return b;
-  return std::clamp(rate_rps * server.run_s * server.fixed / (1 - slope), 1.0, b);
+  // n = λ·D(n), at least one, at most the batch: D is concave, so this closes in from above.
+  double n = static_cast<double>(server.batch);
+  for (int step = 0; step < 12; ++step) {
+    const double next =
+        std::clamp(rate_rps * server.run_s * server.Run(n), 1.0, static_cast<double>(server.batch));
+    if (n - next < 1e-3 * n) return next;
+    n = next;
+  }
+  return n;
 }
 
 double BatchQueue::BusyFraction(const BatchServer& server, double rate_rps) {
   const double n = MeanBatch(server, rate_rps);
-  const double run =
-      server.run_s * (server.fixed + (1 - server.fixed) * n / static_cast<double>(server.batch));
-  return std::min(1.0, rate_rps * run / n);
+  return std::min(1.0, rate_rps * server.run_s * server.Run(n) / n);
 }
 
 }  // namespace hase::placement

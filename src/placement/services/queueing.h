@@ -3,19 +3,23 @@
 // Requests arrive at random (Poisson) and wait in one queue. The server, whenever it is free and
 // somebody waits, takes up to `batch` of them at once: it never idles to let a batch fill, because
 // the next batch fills while this one runs (the fill (b-1)/λ and the queueing are one wait). A run
-// of n takes D(n) = D(b)·(φ + (1-φ)·n/b).
+// of n takes D(n) = D(b)·(f + (1-f)·((n-1)/(b-1))^κ): the first item, and a curve that bends down
+// where small batches do not fill the device (κ < 1).
 //
 // The number waiting at the end of a run is a Markov chain; its stationary law gives the law of
 // wait plus run of a request, and thus any percentile of the *sum* — percentiles are never added.
-// Times are in units of D(b), so that one table over (utilisation, batch, φ, percentile) serves
+// Times are in units of D(b), so that one table over (utilisation, batch, f, κ, percentile) serves
 // every model, share and device; entries are computed when first asked for (Bailey 1954, bulk
-// service). Left out: burstier arrivals than Poisson, variation of D (the planner's margin covers
-// it).
+// service). Replicas that take requests in turn see them more evenly than at random; that only
+// shortens waits and is counted where a response is foretold, not where a rate is promised. Left
+// out: burstier arrivals than Poisson, variation of D (the planner's margin covers it).
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace hase::placement {
@@ -25,9 +29,16 @@ constexpr double kMaxUtilisation = 0.85;
 
 struct BatchServer {
   double run_s = 0;  // D(b)
-  double fixed = 1;  // φ: part of D(b) that a run of one still takes; D(1) = D(b)(φ + (1-φ)/b)
+  double first = 1;  // f: D(1) / D(b)
   int64_t batch = 1;
+  double bend = 1;                 // κ
+  double evenness = 1;             // squared variation of the gaps between arrivals: 1 = at random
+  double Run(double items) const;  // D(items) / D(b)
 };
+
+// κ that best fits runs of some batches between 1 and `batch`: (items, seconds).
+double BendOf(std::span<const std::pair<int64_t, double>> runs, int64_t batch, double run_s,
+              double first);
 
 class BatchQueue {
  public:
@@ -46,12 +57,32 @@ class BatchQueue {
   double percentile() const { return percentile_; }
 
  private:
-  const std::vector<double>& Curve(int64_t batch, int fixed_step) const;
+  // Responses at the loads of the table, at the server's shape.
+  struct Shape {
+    const std::vector<double>* curve[4];
+    double weight[4];
+    double At(size_t i) const {
+      double r = 0;
+      for (int k = 0; k < 4; ++k) r += weight[k] * (*curve[k])[i];
+      return r;
+    }
+  };
+  Shape ShapeOf(const BatchServer& server) const;
+  const std::vector<double>& Curve(int64_t batch, int first_step, int bend_step) const;
   double percentile_;
+  mutable std::map<std::tuple<int64_t, int, int>, std::vector<double>> curves_;
 };
+
+// The percentile over all requests of a service whose replicas differ: of the mixture of their
+// laws, by rate.
+struct QueuePart {
+  BatchServer server;
+  double rate_rps = 0;
+};
+double MixtureResponseSeconds(std::span<const QueuePart> parts, double percentile);
 
 // The exact law behind the table (also what tests compare with the request-level world): response
 // at `percentile` in units of D(b).
-double BatchServerResponse(int64_t batch, double fixed, double rho, double percentile);
+double BatchServerResponse(const BatchServer& server, double rho, double percentile);
 
 }  // namespace hase::placement

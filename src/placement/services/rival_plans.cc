@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "placement/services/refusal.h"
+
 namespace hase::placement {
 
 RivalProblem::RivalProblem(const ServiceView& view) {
