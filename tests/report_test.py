@@ -30,11 +30,11 @@ for line in done.stderr.splitlines():
         problems.append("console: " + line)
 if 'data-ready="yes"' not in dom:
     problems.append("the page's script did not reach its end")
-for part in ["makespan-chart", "gantts", "scatter"]:
+for part in ["makespan-chart", "gantts", "scatter", "cdf", "pareto", "queue", "used", "reliability"]:
     section = dom[dom.find(f'id="{part}"'):]
     if "<svg" not in section[:4000]:
         problems.append(f"no chart in #{part}")
-for text in ["lower bound", "local/1", "mobilenet_v2", "earliest predicted finish", "cgroup-v1"]:
+for text in ["lower bound", "local/1", "mobilenet_v2", "earliest predicted finish", "cgroup-v1", "10 seeds", "0.800 ± 0.020"]:
     if text not in re.sub(r'<script type="application/json".*?</script>', "", dom, flags=re.S):
         problems.append(f"'{text}' is not shown")
 if len(re.findall(r"<tr class=\"decision\"", dom)) < 1:

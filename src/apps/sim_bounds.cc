@@ -1,12 +1,13 @@
 #include "apps/sim_bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
+#include <optional>
+#include <tuple>
 
-#include "cluster/cluster_file.h"
 #include "placement/bounds.h"
 
 namespace hase::apps {
@@ -14,151 +15,203 @@ namespace {
 
 using execution::SimCase;
 constexpr double kNever = std::numeric_limits<double>::infinity();
+// Moments after which the work still to come is bounded by itself.
+constexpr size_t kReleases = 8;
 
-// Cards of one type whose speeds lie close together; their times are those of the fastest.
-struct Bucket {
-  std::vector<DeviceId> devices;
+// For worlds that only know slow-downs: the least part of a shared card that one solo second of
+// each kind takes. With g_i the greatest sum of 1 / slow-down over the sets of residents that hold
+// kind i, uses 1 / g_i sum to at most one card over any set.
+//
+// Pairs are tried exhaustively at the shares that policies give. More residents never run faster
+// than the pairs among them (no law speeds anybody up by company), so with P the greatest sum of a
+// pair at the shares that a third or fourth leaves: three are at most P_i + P / 2, four P_i + P.
+class PairUse {
+ public:
+  PairUse(const SimCase& sim, const SimTruth& truth) : sim_(sim), uses_(truth.kinds()) {
+    std::vector<bool> seen(truth.kinds());
+    for (size_t j = 0; j < sim.jobs.size(); ++j) {
+      const auto& job = sim.jobs[j];
+      const size_t kind = truth.kind_of(j);
+      if (seen[kind] || job.job.sharing == workload::Sharing::kNever) continue;
+      seen[kind] = true;
+      kinds_.push_back({kind, job.model, job.job.batch});
+    }
+    std::map<DeviceTypeId, std::vector<double>> by_type;
+    for (auto& row : uses_) row.assign(truth.groups().size(), 1);
+    for (size_t g = 0; g < truth.groups().size(); ++g) {
+      if (!truth.groups()[g].shares) continue;
+      auto& uses = by_type[truth.groups()[g].type];
+      if (uses.empty()) uses = OnCard(truth.groups()[g].cards[0]);
+      for (size_t k = 0; k < kinds_.size(); ++k) uses_[kinds_[k].kind][g] = uses[k];
+    }
+  }
+  double Of(size_t kind, size_t group) const { return uses_[kind][group]; }
+
+ private:
+  struct Kind {
+    size_t kind;
+    ModelId model;
+    int64_t batch;
+  };
+  struct Split {
+    int64_t a, b;
+    size_t residents;  // that may be there in all when two hold these shares
+  };
+
+  std::vector<double> OnCard(DeviceId card) const {
+    constexpr Split kSplits[] = {{500, 500, 2}, {250, 750, 2}, {750, 250, 2}, {333, 333, 3},
+                                 {250, 500, 3}, {500, 250, 3}, {250, 250, 4}};
+    const size_t n = kinds_.size();
+    // Greatest pair sums by kind and number of residents; index 2 to 4.
+    std::vector<std::array<double, 5>> greatest(n);
+    std::array<double, 5> all = {};
+    for (size_t a = 0; a < n; ++a) {
+      for (size_t b = a; b < n; ++b) {
+        for (const Split& split : kSplits) {
+          const world::Occupant pair[] = {
+              {kinds_[a].model, kinds_[a].batch, MilliShare(split.a), cluster::ShareMode::kMps},
+              {kinds_[b].model, kinds_[b].batch, MilliShare(split.b), cluster::ShareMode::kMps}};
+          double factors[] = {1, 1};
+          sim_.world->Slowdowns(card, pair, factors);
+          const double sum = 1 / factors[0] + 1 / factors[1];
+          for (const size_t k : {a, b}) {
+            greatest[k][split.residents] = std::max(greatest[k][split.residents], sum);
+          }
+          all[split.residents] = std::max(all[split.residents], sum);
+        }
+      }
+    }
+    std::vector<double> uses;
+    for (const auto& g : greatest) {
+      uses.push_back(1 / std::max({1.0, g[2], g[3] + all[3] / 2, g[4] + all[4]}));
+    }
+    return uses;
+  }
+
+  const SimCase& sim_;
+  std::vector<Kind> kinds_;
+  std::vector<std::vector<double>> uses_;  // [kind][group]
 };
 
-// The world's speed of a card against its type, by any model that runs there.
-double CardSpeed(const SimCase& sim, DeviceId device) {
-  for (const auto& job : sim.jobs) {
-    if (const auto solo = sim.world->Alone(job.model, device, job.job.batch)) return solo->batch_s;
+// Work as the linear programme sees it: everything of one kind that arrives in one stretch of time.
+class Programme {
+ public:
+  // `pairs` null: the world says what a second of work takes of resource `mix`.
+  Programme(const SimCase& sim, const SimTruth& truth, Nanos first, int mix, const PairUse* pairs)
+      : sim_(sim), truth_(truth), mix_(mix), pairs_(pairs) {
+    std::vector<double> releases;
+    for (const auto& j : sim.jobs) releases.push_back(ToSeconds(j.job.arrival - first));
+    std::vector<double> sorted = releases;
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    for (size_t k = 0; k < kReleases && k < sorted.size(); ++k) {
+      const size_t steps = std::min(kReleases, sorted.size());
+      stretches_.push_back(sorted[steps == 1 ? 0 : k * (sorted.size() - 1) / (steps - 1)]);
+    }
+    for (const auto& g : truth.groups()) {
+      instance_.classes.push_back({static_cast<int>(g.cards.size()), 1.0});
+    }
+    for (size_t j = 0; j < sim.jobs.size(); ++j) Add(j, releases[j]);
+    for (auto& [key, job] : work_) instance_.jobs.push_back(std::move(job));
   }
-  return 1;
-}
+  placement::BoundInstance& instance() { return instance_; }
 
-std::vector<Bucket> MakeBuckets(const SimCase& sim) {
-  std::map<DeviceTypeId, std::vector<std::pair<double, DeviceId>>> by_type;
-  for (const auto& d : sim.cluster.devices) {
-    by_type[d.type].emplace_back(CardSpeed(sim, d.id), d.id);
+ private:
+  // Kind, stretch, whether it takes whole cards, whether this is loading, wishes of type.
+  using Key = std::tuple<size_t, size_t, bool, bool, std::vector<std::string>>;
+
+  void Add(size_t j, double release) {
+    const auto& job = sim_.jobs[j].job;
+    const auto later = std::upper_bound(stretches_.begin(), stretches_.end(), release);
+    const auto stretch = static_cast<size_t>(later - stretches_.begin()) - 1;
+    const bool whole = job.sharing == workload::Sharing::kNever;
+    AddWork(j, {truth_.kind_of(j), stretch, whole, false, job.device_types}, truth_.batches(j));
+    AddWork(j, {truth_.kind_of(j), stretch, whole, true, job.device_types}, 1);
   }
-  std::vector<Bucket> buckets;
-  for (auto& [type, cards] : by_type) {
-    std::sort(cards.begin(), cards.end());
-    double first = 0;
-    for (const auto& [seconds, id] : cards) {
-      // One per cent wide: what grouping costs the bound.
-      if (first == 0 || seconds > first * 1.01) {
-        buckets.emplace_back();
-        first = seconds;
+
+  void AddWork(size_t j, const Key& key, double units) {
+    const auto& [kind, stretch, whole, loading, wishes] = key;
+    placement::BoundJob unit;
+    unit.release_s = stretches_[stretch];
+    unit.divisible = true;
+    bool any = false;
+    for (size_t g = 0; g < truth_.groups().size(); ++g) {
+      double p = kNever;
+      if (truth_.Admits(j, g)) {
+        const auto& t = truth_.time(kind, g);
+        const bool alone = whole || !truth_.groups()[g].shares;
+        const double use = alone    ? 1
+                           : pairs_ ? pairs_->Of(kind, g)
+                                    : t.use[static_cast<size_t>(mix_)];
+        // Loading leaves a shared card to the others; alone it does not.
+        p = loading ? (alone ? t.load_s : 0) : t.batch_s * use;
       }
-      buckets.back().devices.push_back(id);
+      any = any || (std::isfinite(p) && p > 0);
+      unit.p_s.push_back(p);
     }
+    // A group where it is free takes it all: then it bounds nothing.
+    const bool free = std::ranges::any_of(unit.p_s, [](double p) { return p <= 0; });
+    if (!any || free) return;
+    const double amount = units * sim_.jobs[j].job.gang;
+    const auto [at, added] = work_.try_emplace(key, unit);
+    if (added) {
+      for (double& p : at->second.p_s) p = 0;
+    }
+    for (size_t g = 0; g < unit.p_s.size(); ++g) at->second.p_s[g] += unit.p_s[g] * amount;
   }
-  return buckets;
-}
 
-bool MayRun(const SimCase& sim, size_t j, DeviceTypeId type) {
-  const auto& job = sim.jobs[j].job;
-  const auto& t = sim.cluster.types[type.index()];
-  const bool wanted = job.device_types.empty() ||
-                      std::any_of(job.device_types.begin(), job.device_types.end(),
-                                  [&](const auto& wish) { return cluster::NamesType(wish, t); });
-  return wanted && sim.estimator->Find(sim.jobs[j].model, type, job.batch) != nullptr;
-}
-
-bool Shares(const cluster::Device& device) {
-  return std::any_of(device.modes.begin(), device.modes.end(), [](cluster::ShareMode mode) {
-    return mode != cluster::ShareMode::kExclusive && mode != cluster::ShareMode::kMig;
-  });
-}
-
-// Greatest sum of 1 / slow-down over pairs and triples of the run's kinds on the device.
-double GreatestGain(const SimCase& sim, DeviceId device) {
-  std::set<std::pair<ModelId, int64_t>> distinct;
-  for (const auto& job : sim.jobs) {
-    if (job.job.sharing != workload::Sharing::kNever && distinct.size() < 24) {
-      distinct.emplace(job.model, job.job.batch);
-    }
-  }
-  const std::vector<std::pair<ModelId, int64_t>> kinds(distinct.begin(), distinct.end());
-  double greatest = 1;
-  const auto look = [&](std::vector<size_t> set) {
-    std::vector<world::Occupant> occupants;
-    for (const size_t k : set) {
-      occupants.push_back({kinds[k].first, kinds[k].second, MilliShare(1000 / std::ssize(set)),
-                           cluster::ShareMode::kMps});
-    }
-    std::vector<double> factors(set.size(), 1);
-    sim.world->Slowdowns(device, occupants, factors);
-    double sum = 0;
-    for (const double f : factors) sum += 1 / f;
-    greatest = std::max(greatest, sum);
-  };
-  for (size_t a = 0; a < kinds.size(); ++a) {
-    for (size_t b = a; b < kinds.size(); ++b) {
-      look({a, b});
-      for (size_t c = b; c < kinds.size(); ++c) look({a, b, c});
-    }
-  }
-  return greatest;
-}
-
-placement::BoundJob BoundJobOf(const SimCase& sim, size_t j, const std::vector<Bucket>& buckets,
-                               Nanos first, int mix) {
-  const auto& job = sim.jobs[j].job;
-  placement::BoundJob out;
-  out.release_s = ToSeconds(job.arrival - first);
-  out.divisible = job.max_parallel > 1;
-  out.gang = job.gang;
-  const double factor = j < sim.job_factors.size() ? sim.job_factors[j] : 1.0;
-  const double batches = placement::BatchesPerSlot(job.inputs, job.batch, job.gang);
-  for (const auto& bucket : buckets) {
-    double least = kNever;
-    for (const DeviceId d : bucket.devices) {
-      if (!MayRun(sim, j, sim.cluster.devices[d.index()].type)) break;
-      const auto solo = sim.world->Alone(sim.jobs[j].model, d, job.batch);
-      if (!solo) break;
-      const bool whole =
-          job.sharing == workload::Sharing::kNever || !Shares(sim.cluster.devices[d.index()]);
-      const double use =
-          whole || mix < 0 ? 1 : sim.world->LeastUse(sim.jobs[j].model, d, job.batch, mix);
-      // Loading leaves a shared card to the others; alone it does not.
-      const double load = whole || mix < 0 ? solo->load_s : 0;
-      least = std::min(least, load + solo->batch_s * batches * factor * use);
-    }
-    out.p_s.push_back(least);
-  }
-  return out;
-}
+  const SimCase& sim_;
+  const SimTruth& truth_;
+  int mix_;
+  const PairUse* pairs_;
+  std::vector<double> stretches_;
+  std::map<Key, placement::BoundJob> work_;
+  placement::BoundInstance instance_;
+};
 
 }  // namespace
 
-Bounds LowerBounds(const SimCase& sim) {
+Bounds LowerBounds(const SimCase& sim, const SimTruth& truth) {
   Bounds bounds;
   if (sim.jobs.empty() || sim.cluster.devices.empty()) return bounds;
   Nanos first = Nanos::Max();
   for (const auto& j : sim.jobs) first = std::min(first, j.job.arrival);
-  const auto buckets = MakeBuckets(sim);
-  const auto instance = [&](int mix) {
-    placement::BoundInstance out;
-    for (const auto& b : buckets) out.classes.push_back({static_cast<int>(b.devices.size()), 1.0});
-    for (size_t j = 0; j < sim.jobs.size(); ++j) {
-      auto job = BoundJobOf(sim, j, buckets, first, mix);
-      const bool runs =
-          std::any_of(job.p_s.begin(), job.p_s.end(), [](double p) { return std::isfinite(p); });
-      if (runs) out.jobs.push_back(std::move(job));
+  // Every job takes at least its solo time after its arrival.
+  placement::BoundInstance solo;
+  for (const auto& g : truth.groups()) {
+    solo.classes.push_back({static_cast<int>(g.cards.size()), 1.0});
+  }
+  for (size_t j = 0; j < sim.jobs.size(); ++j) {
+    const auto& job = sim.jobs[j].job;
+    placement::BoundJob line{ToSeconds(job.arrival - first), job.max_parallel > 1, job.gang, {}};
+    double least = kNever;
+    for (size_t g = 0; g < truth.groups().size(); ++g) {
+      line.p_s.push_back(truth.Solo(j, g));
+      least = std::min(least, line.p_s.back());
     }
-    return out;
-  };
-  // Every job takes at least its solo time after its arrival, and the work must fit.
-  placement::BoundInstance solo = instance(-1);
+    if (!std::isfinite(least)) continue;
+    bounds.largest_job_s = std::max(bounds.largest_job_s, least);
+    if (!line.divisible) {
+      bounds.makespan_s = std::max(bounds.makespan_s, line.release_s + least);
+    }
+    solo.jobs.push_back(std::move(line));
+  }
   bounds.mean_flow_s = placement::MeanFlowLowerBound(solo);
-  for (const auto& j : solo.jobs) {
-    if (j.divisible || j.gang > 1) continue;
-    const double least = *std::min_element(j.p_s.begin(), j.p_s.end());
-    bounds.makespan_s = std::max(bounds.makespan_s, j.release_s + least);
-  }
-  const bool uses = sim.world->mixes() > 1;
+  // And the work must fit, by any mix of the cards' resources.
+  std::optional<PairUse> pairs;
+  if (sim.world->mixes() == 1) pairs.emplace(sim, truth);
+  // The mix that binds most from the start is looked at again with later releases.
+  std::optional<Programme> best;
+  double greatest = -1;
   for (int mix = 0; mix < sim.world->mixes(); ++mix) {
-    auto shared = instance(mix);
-    for (size_t c = 0; c < buckets.size() && !uses; ++c) {
-      const auto& device = sim.cluster.devices[buckets[c].devices[0].index()];
-      if (Shares(device)) shared.classes[c].sigma = GreatestGain(sim, device.id);
-    }
-    bounds.makespan_s = std::max(bounds.makespan_s, placement::MakespanLowerBound(shared, 8));
+    Programme programme(sim, truth, first, mix, pairs ? &*pairs : nullptr);
+    const double bound = placement::WorkLowerBound(programme.instance());
+    if (bound <= greatest) continue;
+    greatest = bound;
+    best.emplace(std::move(programme));
   }
+  bounds.makespan_s =
+      std::max(bounds.makespan_s, placement::MakespanLowerBound(best->instance(), kReleases));
   return bounds;
 }
 

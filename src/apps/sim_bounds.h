@@ -1,18 +1,20 @@
 // Lower bounds of a simulation from its world's true times (placement/bounds.h).
 #pragma once
 
-#include "execution/backends/simulated/sim_case.h"
+#include "apps/sim_truth.h"
 
 namespace hase::apps {
 
 struct Bounds {
-  double makespan_s = 0;   // from the first arrival
-  double mean_flow_s = 0;  // of the jobs that can run at all
+  double makespan_s = 0;     // from the first arrival
+  double mean_flow_s = 0;    // of the jobs that can run at all
+  double largest_job_s = 0;  // the longest of their least solo times
 };
 
 // Sharing is counted by what each second of a job's work must at least take of a card (World::
-// LeastUse), or, where the world only knows slow-downs, by the greatest sum of 1 / slow-down over
-// pairs and triples of this run's (model, batch) at equal shares.
-Bounds LowerBounds(const execution::SimCase& sim);
+// LeastUse), or, where the world only knows slow-downs, by the greatest sums of 1 / slow-down that
+// this run's kinds reach in company. Jobs of one kind enter the linear
+// programme as one amount of work, their loading as another: a relaxation, so still a bound.
+Bounds LowerBounds(const execution::SimCase& sim, const SimTruth& truth);
 
 }  // namespace hase::apps

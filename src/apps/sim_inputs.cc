@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "apps/sim_truth.h"
 #include "apps/worlds.h"
 #include "base/file.h"
 #include "base/rng.h"
@@ -35,7 +35,9 @@ Result<std::map<std::string, std::string>> LoadTypes(const std::string& path) {
 }
 
 Status LoadClusterInto(const SimFlags& flags, SimCase& sim) {
-  if (flags.cluster.empty()) return Usage("--cluster FILE is needed");
+  if (flags.cluster.empty() && flags.cluster_text.empty()) {
+    return Usage("--cluster FILE is needed");
+  }
   HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
   if (flags.cluster.ends_with(".csv")) {  // openb's list of nodes
     HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.cluster));
@@ -45,6 +47,11 @@ Status LoadClusterInto(const SimFlags& flags, SimCase& sim) {
     return {};
   }
   const auto cpu = cluster::CpuSpec(cluster::DetectCpu());
+  if (!flags.cluster_text.empty()) {
+    HASE_ASSIGN_OR_RETURN(sim.cluster,
+                          cluster::ParseCluster("the types", flags.cluster_text, catalogue, cpu));
+    return {};
+  }
   HASE_ASSIGN_OR_RETURN(sim.cluster, cluster::LoadCluster(flags.cluster, catalogue, cpu));
   return {};
 }
@@ -116,6 +123,13 @@ Status DrawErrors(const SimFlags& flags, uint64_t seed, SimCase& sim) {
   return {};
 }
 
+// 0: arrivals stay as they are.
+Result<double> LoadAsked(const SimFlags& flags) {
+  if (flags.generate.empty()) return flags.format == "openb" ? flags.load : 0;
+  HASE_ASSIGN_OR_RETURN(const auto spec, workload::ParseGeneratorSpec(flags.generate));
+  return spec.arrivals == workload::Arrivals::kOffline ? 0 : spec.load;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SimCase>> BuildSimCase(const SimFlags& flags, uint64_t seed) {
@@ -127,8 +141,14 @@ Result<std::unique_ptr<SimCase>> BuildSimCase(const SimFlags& flags, uint64_t se
     HASE_ASSIGN_OR_RETURN(sim->library, MakeLibrary(*sim));
   }
   HASE_RETURN_IF_ERROR(LoadEstimates(flags, *sim));
+  if (flags.estimates.empty()) {
+    HASE_ASSIGN_OR_RETURN(sim->spec, MakePredictor(*sim, /*spec_only=*/true));
+  }
   HASE_ASSIGN_OR_RETURN(sim->world, MakeWorld(flags, seed, *sim));
   HASE_RETURN_IF_ERROR(DrawErrors(flags, seed, *sim));
+  // Generators size and space jobs by a reference speed; the load asked for is the world's own.
+  HASE_ASSIGN_OR_RETURN(const double load, LoadAsked(flags));
+  if (load > 0) SetTrueLoad(*sim, load);
   if (!flags.faults.empty()) {
     HASE_ASSIGN_OR_RETURN(const Yaml root, Yaml::Load(flags.faults));
     HASE_RETURN_IF_ERROR(root.CheckKeys({"faults"}));
@@ -136,28 +156,6 @@ Result<std::unique_ptr<SimCase>> BuildSimCase(const SimFlags& flags, uint64_t se
     HASE_ASSIGN_OR_RETURN(sim->faults, execution::ParseFaults(list, *sim));
   }
   return sim;
-}
-
-std::vector<std::vector<double>> TrueTimes(const SimCase& sim) {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::vector<std::vector<double>> times;
-  for (uint32_t j = 0; j < sim.jobs.size(); ++j) {
-    const auto& job = sim.jobs[j].job;
-    const double factor = j < sim.job_factors.size() ? sim.job_factors[j] : 1.0;
-    const double batches = placement::BatchesPerSlot(job.inputs, job.batch, job.gang);
-    auto& row = times.emplace_back(sim.cluster.devices.size(), kNever);
-    for (const auto& d : sim.cluster.devices) {
-      const auto& type = sim.cluster.types[d.type.index()];
-      const bool wanted =
-          job.device_types.empty() ||
-          std::any_of(job.device_types.begin(), job.device_types.end(),
-                      [&](const auto& wish) { return cluster::NamesType(wish, type); });
-      if (!wanted || !sim.estimator->Find(sim.jobs[j].model, d.type, job.batch)) continue;
-      const auto solo = sim.world->Alone(sim.jobs[j].model, d.id, job.batch);
-      if (solo) row[d.id.index()] = (solo->load_s + solo->batch_s * batches * factor);
-    }
-  }
-  return times;
 }
 
 std::vector<std::string> SplitPolicies(const std::vector<std::string>& texts) {
@@ -178,29 +176,6 @@ std::vector<std::string> SplitPolicies(const std::vector<std::string>& texts) {
     }
   }
   return policies;
-}
-
-bool IsOffline(const SimCase& sim) {
-  return std::all_of(sim.jobs.begin(), sim.jobs.end(),
-                     [&](const auto& j) { return j.job.arrival == sim.jobs.front().job.arrival; });
-}
-
-double TrueLoad(const SimCase& sim) {
-  if (sim.jobs.empty() || IsOffline(sim)) return 0;
-  Nanos first = Nanos::Max(), last;
-  for (const auto& j : sim.jobs) {
-    first = std::min(first, j.job.arrival);
-    last = std::max(last, j.job.arrival);
-  }
-  // Capacity as the generators count it: each job costs its harmonic mean over the devices.
-  double work = 0;
-  const auto times = TrueTimes(sim);
-  for (size_t j = 0; j < times.size(); ++j) {
-    double speed = 0;
-    for (const double t : times[j]) speed += std::isfinite(t) && t > 0 ? 1 / t : 0;
-    if (speed > 0) work += sim.jobs[j].job.gang / speed;
-  }
-  return work / ToSeconds(last - first);
 }
 
 }  // namespace hase::apps

@@ -12,6 +12,7 @@
 namespace hase::apps {
 
 struct SimFlags {
+  std::string cluster_text;                    // in place of the file `cluster`
   std::string cluster, jobs, format = "auto";  // format: auto | openb
   std::string generate;                        // "poisson,jobs=500,load=0.95"
   std::string types;                           // openb: what undisclosed GPU types are
@@ -26,16 +27,7 @@ struct SimFlags {
 // `seed` in place of flags.seed. Errors name the file or the flag.
 Result<std::unique_ptr<execution::SimCase>> BuildSimCase(const SimFlags& flags, uint64_t seed);
 
-// Seconds of one job's inputs alone on each device of the world; infinity where it cannot run.
-// Row j, column i: true times, for bounds.
-std::vector<std::vector<double>> TrueTimes(const execution::SimCase& sim);
-
 // "a,b:k=v,l=w,c" is three policies: a part without a name of its own belongs to the one before.
 std::vector<std::string> SplitPolicies(const std::vector<std::string>& texts);
-
-// Every arrival at the same moment.
-bool IsOffline(const execution::SimCase& sim);
-// Work that arrives per second over what the cluster can do, by the world's own times: 0 offline.
-double TrueLoad(const execution::SimCase& sim);
 
 }  // namespace hase::apps

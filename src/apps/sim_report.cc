@@ -22,6 +22,17 @@ std::unique_ptr<measurement::ReportDecisions> SimReport::SinkFor(const std::stri
   return std::make_unique<measurement::ReportDecisions>(policy, jobs_, sim.cluster);
 }
 
+void SimReport::BeginSeed() {
+  report_.policies.clear();
+  report_.decisions.clear();
+}
+
+void SimReport::SetGap(const std::string& policy, std::optional<double> closed_gap) {
+  for (auto& p : report_.policies) {
+    if (p.name == policy) p.closed_gap = closed_gap;
+  }
+}
+
 void SimReport::Add(const std::string& policy, const execution::SimCase& sim,
                     const execution::Outcome& outcome,
                     std::unique_ptr<measurement::ReportDecisions> decisions) {
@@ -41,6 +52,7 @@ Status SimReport::Write(const std::string& path, const std::string& world,
                         double lower_bound_s) const {
   measurement::Report report = report_;
   report.title = "HASE simulation";
+  report.curves = true;
   report.subtitle = fmt::format("world {}", world);
   report.lower_bound_s = lower_bound_s;
   for (auto& p : report.policies) {

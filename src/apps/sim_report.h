@@ -17,9 +17,14 @@ class SimReport {
   // Null where no report is wanted. `sim` outlives what is returned.
   std::unique_ptr<measurement::ReportDecisions> SinkFor(const std::string& policy,
                                                         const execution::SimCase& sim);
+  // Begins another seed: charts are of the last one.
+  void BeginSeed();
   void Add(const std::string& policy, const execution::SimCase& sim,
            const execution::Outcome& outcome,
            std::unique_ptr<measurement::ReportDecisions> decisions);
+  // What all seeds together say, for the table.
+  void SetSeeds(std::vector<measurement::ReportSeeds> seeds) { report_.seeds = std::move(seeds); }
+  void SetGap(const std::string& policy, std::optional<double> closed_gap);
   Status Write(const std::string& path, const std::string& world, double lower_bound_s) const;
 
  private:

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <bit>
+
 #include "apps/predicting.h"
 #include "base/file.h"
 #include "base/paths.h"
@@ -107,13 +109,21 @@ std::optional<double> ReferenceSeconds(const model::ModelLibrary& library, Model
   return seconds / ToFraction(type.quota);
 }
 
-// The predictor together with what it borrows.
+// The predictor together with what it borrows. Batches that are powers of two, which nearly all
+// are, are looked up without hashing: a simulation asks millions of times.
 class OwnedPredictor : public latency::Estimator {
  public:
-  explicit OwnedPredictor(std::unique_ptr<Predicting> predicting)
-      : predicting_(std::move(predicting)) {}
+  OwnedPredictor(std::unique_ptr<Predicting> predicting, size_t models, size_t types)
+      : predicting_(std::move(predicting)), types_(types), known_(models * types * kPowers) {}
   const latency::Estimate* Find(ModelId model, DeviceTypeId type, int64_t batch) const override {
-    return predicting_->predictor().Find(model, type, batch);
+    const auto bits = static_cast<uint64_t>(batch);
+    const size_t row = (model.index() * types_ + type.index()) * kPowers;
+    if (batch >= (int64_t{1} << kPowers) || !std::has_single_bit(bits) || row >= known_.size()) {
+      return predicting_->predictor().Find(model, type, batch);
+    }
+    Known& known = known_[row + static_cast<size_t>(std::countr_zero(bits))];
+    if (!known.asked) known = {true, predicting_->predictor().Find(model, type, batch)};
+    return known.estimate;
   }
   std::string WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const override {
     return predicting_->predictor().WhyNot(model, type, batch);
@@ -125,7 +135,14 @@ class OwnedPredictor : public latency::Estimator {
   }
 
  private:
+  static constexpr size_t kPowers = 12;
+  struct Known {
+    bool asked = false;
+    const latency::Estimate* estimate = nullptr;
+  };
   std::unique_ptr<Predicting> predicting_;
+  size_t types_;
+  mutable std::vector<Known> known_;
 };
 
 }  // namespace
@@ -151,10 +168,11 @@ Result<std::unique_ptr<model::ModelLibrary>> MakeLibrary(const SimCase& sim) {
   return library;
 }
 
-Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase& sim) {
+Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase& sim, bool spec_only) {
   HASE_ASSIGN_OR_RETURN(auto predicting,
-                        Predicting::Make(sim.library.get(), sim.cluster.types, {}));
-  return std::make_unique<OwnedPredictor>(std::move(predicting));
+                        Predicting::Make(sim.library.get(), sim.cluster.types, {}, {}, spec_only));
+  return std::make_unique<OwnedPredictor>(std::move(predicting), sim.models.size(),
+                                          sim.cluster.types.size());
 }
 
 Result<workload::SpeedTable> GeneratorSpeeds(const SimFlags& flags, const SimCase& sim) {

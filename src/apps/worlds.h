@@ -11,8 +11,10 @@
 
 namespace hase::apps {
 
-// The shipped predictor for the models and device types of `sim`.
-Result<std::unique_ptr<latency::Estimator>> MakePredictor(const execution::SimCase& sim);
+// The shipped predictor for the models and device types of `sim`; `spec_only`: the roofline of the
+// data sheet in its place (the ablation estimates=spec).
+Result<std::unique_ptr<latency::Estimator>> MakePredictor(const execution::SimCase& sim,
+                                                          bool spec_only = false);
 
 // W1, W2 or W3; borrows sim.cluster, sim.estimator (W2) and sim.library (W3).
 Result<std::unique_ptr<world::World>> MakeWorld(const SimFlags& flags, uint64_t seed,

@@ -187,7 +187,7 @@ Status Engine::Core::OnLoaded(const RunLoaded& e, Nanos at) {
   auto& record = outcome_.runs[e.run.index()];
   record.loaded = at;
   record.peak_memory = std::max(record.peak_memory, e.peak_memory);
-  state_.Refresh(run.slots[0].device, at);
+  state_.RefreshProgress(state_.run(e.run).slots[0].device, at);
   return {};
 }
 
@@ -198,19 +198,16 @@ void Engine::Core::TakeChunk(RunId id, int64_t inputs, Nanos at) {
   run.progress.Advance(at);
   run.inputs_done += inputs;
   job.inputs_done += inputs;
-  const auto& device = state_.device(run.slots[0].device);
-  const auto* estimate = estimator_.Find(job.model, device.type, run.batch);
   run.progress.NoteChunk(
-      placement::BatchesPerSlot(inputs, run.batch, static_cast<int>(run.slots.size())), *estimate,
-      device.speed_factor);
+      placement::BatchesPerSlot(inputs, run.batch, static_cast<int>(run.slots.size())),
+      *run.counted, state_.device(run.slots[0].device).speed_factor);
 }
 
 Status Engine::Core::OnChunk(const ChunkDone& e, Nanos at) {
   if (!Active(e.run)) return {};
-  RunState& run = state_.run(e.run);
   TakeChunk(e.run, e.inputs, at);
   const int overruns = state_.overruns();
-  state_.Refresh(run.slots[0].device, at);
+  state_.RefreshProgress(state_.run(e.run).slots[0].device, at);
   // Progress as predicted changes no decision; a run that passes its p99 may.
   dirty_ = dirty_ || state_.overruns() > overruns;
   return LogRun("chunk", e.run, at, "");
@@ -283,12 +280,9 @@ Status Engine::Core::OnDevice(const DeviceChanged& e, Nanos at) {
   HASE_RETURN_IF_ERROR(
       Log("device", at, "", state_.DeviceName(e.device), MilliShare(0), e.up ? "up" : "down"));
   if (!e.up) {
-    for (uint32_t r = 0; r < state_.run_count(); ++r) {
-      const auto& run = state_.run(RunId(r));
-      const bool here =
-          run.active && std::any_of(run.slots.begin(), run.slots.end(),
-                                    [&](const Slot& s) { return s.device == e.device; });
-      if (here) HASE_RETURN_IF_ERROR(LoseRun(RunId(r), at, "its device went down"));
+    const auto here = state_.runs_on(e.device);
+    for (const RunId run : std::vector<RunId>(here.begin(), here.end())) {
+      HASE_RETURN_IF_ERROR(LoseRun(run, at, "its device went down"));
     }
     HASE_RETURN_IF_ERROR(LostPromises(e.device));
   }
@@ -531,6 +525,7 @@ int64_t Engine::Core::ChunkInputs(const placement::Start& start) {
 Status Engine::Core::Log(std::string_view kind, Nanos at, const std::string& job,
                          std::string device, MilliShare share, std::string why, Nanos predicted,
                          int64_t inputs) {
+  if (!journal_.wanted()) return {};
   LogEntry entry;
   entry.time = at;
   entry.seq = log_seq_++;
@@ -545,6 +540,7 @@ Status Engine::Core::Log(std::string_view kind, Nanos at, const std::string& job
 }
 
 Status Engine::Core::LogRun(std::string_view kind, RunId id, Nanos at, std::string why) {
+  if (!journal_.wanted()) return {};
   const RunState& run = state_.run(id);
   const JobState& job = state_.job(run.job);
   return Log(kind, at, job.spec.job_id, state_.SlotNames(run.slots), run.slots[0].share,

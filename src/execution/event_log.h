@@ -41,6 +41,7 @@ class TextJournal : public Journal {
 class NullJournal : public Journal {
  public:
   Status Append(const LogEntry&) override { return {}; }
+  bool wanted() const override { return false; }
 };
 
 // Keeps entries as they are (with `inputs`), for resuming in tests.

@@ -28,6 +28,8 @@ class Journal {
  public:
   virtual ~Journal() = default;
   virtual Status Append(const LogEntry& entry) = 0;
+  // False: entries are thrown away, so nobody need compose them.
+  virtual bool wanted() const { return true; }
 };
 
 }  // namespace hase::execution

@@ -49,8 +49,9 @@ Progress::Posterior Progress::LogError(const latency::Estimate& estimate) const 
 
 latency::Spread Progress::Left(const latency::Estimate& estimate, double speed) const {
   const Posterior error = LogError(estimate);
-  latency::Estimate now = estimate;
-  now.latency_s *= std::exp(error.mean);
+  latency::Estimate now;  // not a copy: the texts cost more than the arithmetic
+  now.independent_sigma = estimate.independent_sigma;
+  now.latency_s = estimate.latency_s * std::exp(error.mean);
   now.shared_sigma = std::sqrt(error.variance);
   const double rest = batches - batches_done;
   if (!loaded) {

@@ -320,6 +320,7 @@ RunId State::Place(const placement::Start& start, Nanos now) {
   for (const auto& slot : start.slots) {
     DeviceState& device = devices_[slot.device.index()];
     const auto* estimate = estimator_.Find(job.model, device.type, start.batch);
+    if (!run.counted) run.counted = estimate;
     const Bytes memory = MemoryFor(start.job, device.type, start.batch);
     run.memory = std::max(run.memory, memory);
     const double p99 = estimate->Job(run.progress.batches, true).Quantile(0.99);
@@ -367,33 +368,36 @@ void State::Release(RunId id, Nanos now) {
 }
 
 // The pace of a gang is that of its slowest slot.
-void State::RefreshRun(RunId id, Nanos now) {
+void State::RefreshPace(RunId id) {
   RunState& run = runs_[id.index()];
   const JobState& job = jobs_[run.job.index()];
-  run.progress.Advance(now);
-  const latency::Estimate* slowest = nullptr;
-  double pace = 0, solo = 0, speed = 1;
-  std::vector<latency::Tenant> others;
+  run.slowest = nullptr;
+  double pace = 0, solo = 0;
   for (const auto& slot : run.slots) {
     const DeviceState& device = devices_[slot.device.index()];
     const auto* estimate = estimator_.Find(job.model, device.type, run.batch);
     const auto& runs = device_runs_[slot.device.index()];
-    others.clear();
+    others_.clear();
     for (size_t i = 0; i < runs.size(); ++i) {
-      if (runs[i] != id) others.push_back(device.residents[i].tenant);
+      if (runs[i] != id) others_.push_back(device.residents[i].tenant);
     }
     const double slowdown = estimator_.Slowdown({job.model, run.batch, slot.share}, device.type,
-                                                others, device.foreign);
+                                                others_, device.foreign);
     const double alone = estimate->latency_s * device.speed_factor;
-    if (slowest && alone * slowdown <= pace) continue;
-    slowest = estimate;
+    if (run.slowest && alone * slowdown <= pace) continue;
+    run.slowest = estimate;
     pace = alone * slowdown;
     solo = alone;
-    speed = device.speed_factor;
+    run.speed = device.speed_factor;
   }
   run.progress.slowdown = solo > 0 ? std::max(1.0, pace / solo) : 1.0;
+}
+
+void State::RefreshLeft(RunId id, Nanos now) {
+  RunState& run = runs_[id.index()];
+  run.progress.Advance(now);
   overruns_ += run.progress.NoteOverrun();
-  const latency::Spread left = run.progress.Left(*slowest, speed);
+  const latency::Spread left = run.progress.Left(*run.slowest, run.speed);
   for (const auto& slot : run.slots) {
     const auto& runs = device_runs_[slot.device.index()];
     const auto at = std::find(runs.begin(), runs.end(), id) - runs.begin();
@@ -407,7 +411,16 @@ void State::RefreshRun(RunId id, Nanos now) {
 
 void State::Refresh(DeviceId id, Nanos now) {
   NoteChange(id);
-  for (const RunId run : device_runs_[id.index()]) RefreshRun(run, now);
+  for (const RunId run : device_runs_[id.index()]) {
+    runs_[run.index()].progress.Advance(now);  // at the pace it had
+    RefreshPace(run);
+    RefreshLeft(run, now);
+  }
+}
+
+void State::RefreshProgress(DeviceId id, Nanos now) {
+  NoteChange(id);
+  for (const RunId run : device_runs_[id.index()]) RefreshLeft(run, now);
 }
 
 placement::PlanningView State::View(Nanos now, bool everything_changed) const {

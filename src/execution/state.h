@@ -45,6 +45,12 @@ struct RunState {
   bool active = true;  // holds its slots
   bool stopping = false;
   Progress progress;
+  // Cached until somebody joins or leaves one of its devices, or a device's speed changes: the
+  // estimate and the speed of its slowest slot, which sets the pace of a gang.
+  const latency::Estimate* slowest = nullptr;
+  double speed = 1;
+  // The estimate of its first slot's device: what chunks are counted by.
+  const latency::Estimate* counted = nullptr;
 };
 
 class State {
@@ -73,8 +79,13 @@ class State {
 
   RunId Place(const placement::Start& start, Nanos now);
   void Release(RunId id, Nanos now);
-  // Brings the residents' remaining work up to date, noting the device as changed.
+  // Residents or speed have changed: everybody's pace and remaining work anew, and the device is
+  // noted as changed.
   void Refresh(DeviceId id, Nanos now);
+  // A run there has reported progress: everybody's remaining work anew, at the paces they have.
+  // (All residents of a device are as of the same moment: policies integrate from it.)
+  void RefreshProgress(DeviceId id, Nanos now);
+  std::span<const RunId> runs_on(DeviceId id) const { return device_runs_[id.index()]; }
 
   placement::PlanningView View(Nanos now, bool everything_changed) const;
   void ForgetChanges();
@@ -86,7 +97,8 @@ class State {
   std::optional<std::string> SlotBreach(const JobState& job, const placement::Slot& slot,
                                         Bytes memory) const;
   Bytes MemoryFor(JobId id, DeviceTypeId type, int64_t batch) const;
-  void RefreshRun(RunId id, Nanos now);
+  void RefreshPace(RunId id);
+  void RefreshLeft(RunId id, Nanos now);
   void NoteChange(DeviceId id);
   void TakeHost(const JobState& job, std::span<const placement::Slot> slots, int sign);
 
@@ -102,6 +114,7 @@ class State {
   std::vector<bool> is_changed_;
   std::vector<placement::PromiseOutcome> promise_outcomes_;
   int overruns_ = 0;
+  std::vector<latency::Tenant> others_;  // scratch
 };
 
 }  // namespace hase::execution

@@ -44,34 +44,38 @@ double SolveWork(const std::vector<BoundClass>& classes, const std::map<Shape, d
   double scale = 0;
   for (const auto& [shape, amount] : work) scale += amount;
   if (scale <= 0) return 0;
-  const int n = static_cast<int>(classes.size());
-  CoinPackedMatrix matrix(/*colordered=*/true, 0, 0);
-  matrix.setDimensions(n + static_cast<int>(work.size()), 0);
-  std::vector<double> row_low(classes.size(), -COIN_DBL_MAX), row_high(classes.size(), 0);
-  CoinPackedVector capacity;
-  for (int i = 0; i < n; ++i) {
-    const BoundClass& c = classes[static_cast<size_t>(i)];
-    capacity.insert(i, -c.sigma * c.count);
+  const size_t n = classes.size();
+  // Columns as Clp keeps them: first the bound C, then one per shape and class that admits it.
+  std::vector<CoinBigIndex> starts = {0};
+  std::vector<int> rows;
+  std::vector<double> values;
+  for (size_t i = 0; i < n; ++i) {
+    rows.push_back(static_cast<int>(i));
+    values.push_back(-classes[i].sigma * classes[i].count);
   }
-  matrix.appendCol(capacity);
-  std::vector<double> cost = {1};
+  starts.push_back(static_cast<CoinBigIndex>(rows.size()));
+  std::vector<double> row_low(n, -COIN_DBL_MAX), row_high(n, 0);
   for (const auto& [shape, amount] : work) {
-    for (int i = 0; i < n; ++i) {
-      const int64_t ratio = shape.ratios[static_cast<size_t>(i)];
-      if (ratio < 0 || classes[static_cast<size_t>(i)].count == 0) continue;
-      CoinPackedVector column;
-      column.insert(i, static_cast<double>(ratio) * 1e-9);
-      column.insert(static_cast<int>(row_low.size()), 1.0);
-      matrix.appendCol(column);
-      cost.push_back(0);
+    for (size_t i = 0; i < n; ++i) {
+      if (shape.ratios[i] < 0 || classes[i].count == 0) continue;
+      rows.push_back(static_cast<int>(i));
+      values.push_back(static_cast<double>(shape.ratios[i]) * 1e-9);
+      rows.push_back(static_cast<int>(row_low.size()));
+      values.push_back(1);
+      starts.push_back(static_cast<CoinBigIndex>(rows.size()));
     }
     row_low.push_back(amount / scale);
     row_high.push_back(amount / scale);
   }
-  const std::vector<double> low(cost.size(), 0), high(cost.size(), COIN_DBL_MAX);
+  const size_t columns = starts.size() - 1;
+  std::vector<double> cost(columns, 0);
+  cost[0] = 1;
+  const std::vector<double> low(columns, 0), high(columns, COIN_DBL_MAX);
   ClpSimplex lp;
   lp.setLogLevel(0);
-  lp.loadProblem(matrix, low.data(), high.data(), cost.data(), row_low.data(), row_high.data());
+  lp.loadProblem(static_cast<int>(columns), static_cast<int>(row_low.size()), starts.data(),
+                 rows.data(), values.data(), low.data(), high.data(), cost.data(), row_low.data(),
+                 row_high.data());
   lp.dual();
   if (lp.status() != 0) return 0;  // infeasible or not solved: nothing is claimed
   // The solver's tolerance and the rounded ratios may cost a millionth, never gain one.

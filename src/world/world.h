@@ -52,7 +52,9 @@ class World {
   virtual int mixes() const { return 1; }
   virtual double LeastUse(ModelId, DeviceId, int64_t /*batch*/, int /*mix*/) const { return 1; }
 
-  // Factor on the times of one start of a job; mean about 1.
+  // Factor on the times of the job's start number `run` (from 0, parts of cut jobs counted too);
+  // mean about 1. The same for every policy, so that policies differ in what they decide, not in
+  // luck, and bounds can count it.
   virtual double RunNoise(JobId job, uint64_t run) const = 0;
 };
 

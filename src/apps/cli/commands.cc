@@ -23,11 +23,20 @@ constexpr Command kCommands[] = {
     {"doctor", "Check what this machine offers HASE and what is missing", "  hase doctor --json",
      SetUpDoctor},
     {"explain", "Tell in numbers why a job waits, waited or runs where it does",
-     "  hase explain j00012 --decisions decisions.jsonl", SetUpExplain},
+     "  hase explain j00012 --decisions decisions.jsonl\n"
+     "  hase explain j00012 --events log.jsonl\n"
+     "  hase explain j00012 --state snapshot.json",
+     SetUpExplain},
     {"simulate", "Run policies on a simulated cluster, beside a lower bound",
      "  hase simulate --cluster c.yaml --jobs j.csv --policy round-robin,hase --world W3 --json\n"
      "  hase simulate --cluster c.yaml --generate poisson,jobs=500,load=0.95 --policy hase",
      SetUpSimulate},
+    {"size", "Find the cheapest cluster of given cards that meets deadlines or a makespan",
+     "  hase size --types T4,L4,A100-SXM4-40GB --jobs jobs.csv\n"
+     "  hase size --types T4,V100,A100 --generate offline,jobs=100 --makespan 1800 --seeds 1,2,3",
+     SetUpSize},
+    {"replay", "Simulate a queue that ran here, and compare with what happened",
+     "  hase replay --state ~/.local/state/hase", SetUpReplay},
     {"run", "Run a queue of jobs on this machine's devices, for real",
      "  hase run --cluster cluster.yaml --jobs jobs.csv --policy round-robin,hase --report r.html\n"
      "  hase run --resume",

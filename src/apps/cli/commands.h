@@ -11,6 +11,8 @@ Action SetUpPlan(CLI::App& command);
 Action SetUpExplain(CLI::App& command);
 Action SetUpSimulate(CLI::App& command);
 Action SetUpImport(CLI::App& command);
+Action SetUpSize(CLI::App& command);
+Action SetUpReplay(CLI::App& command);
 Action SetUpInspect(CLI::App& command);
 Action SetUpRun(CLI::App& command);
 Action SetUpBench(CLI::App& command);

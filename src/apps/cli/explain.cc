@@ -1,18 +1,23 @@
-// hase explain JOB: why it waits or waited, in numbers, from the decision records that `hase
-// simulate --decisions` and `hase run` keep.
+// hase explain JOB: why it waits or waited, in numbers. From the decision records that `hase
+// simulate --decisions` keeps, from an event log (--events of simulate and run), or from a captured
+// state (--snapshot), whose decision is made again.
 #include <fmt/core.h>
+
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
 #include "apps/decision_file.h"
+#include "apps/job_story.h"
+#include "apps/snapshot.h"
 #include "base/file.h"
 
 namespace hase::cli {
 namespace {
 
 struct Flags {
-  std::string job, decisions;
+  std::string job, decisions, events, state;
   bool json = false, all = false;
 };
 
@@ -72,18 +77,14 @@ nlohmann::ordered_json ToJson(const apps::StoredDecision& d) {
   return out;
 }
 
-Result<int> Explain(const Flags& flags) {
-  if (flags.decisions.empty()) {
-    return Usage("--decisions FILE is needed (`hase simulate --decisions FILE` writes it)");
-  }
-  HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.decisions));
-  HASE_ASSIGN_OR_RETURN(const auto all, apps::ParseDecisions(flags.decisions, text));
+Result<int> FromDecisions(const Flags& flags, const std::string& where,
+                          const std::vector<apps::StoredDecision>& all) {
   std::vector<apps::StoredDecision> mine;
   for (const auto& d : all) {
     if (d.job == flags.job) mine.push_back(d);
   }
   if (mine.empty()) {
-    return Invalid(fmt::format("{}: no decision about a job '{}'", flags.decisions, flags.job));
+    return Invalid(fmt::format("{}: no decision about a job '{}'", where, flags.job));
   }
   // Without --all: the first, the one before the start, and the last of each kind tell the story.
   std::vector<apps::StoredDecision> shown;
@@ -103,12 +104,193 @@ Result<int> Explain(const Flags& flags) {
   return 0;
 }
 
+// ---- from an event log
+// ---------------------------------------------------------------------------
+
+nlohmann::ordered_json ToJson(const apps::JobStory& s) {
+  using Json = nlohmann::ordered_json;
+  const auto time = [](double t) { return t < 0 ? Json(nullptr) : Json(t); };
+  Json out = {{"job", s.job}, {"arrived_s", time(s.arrived_s)}, {"ending", s.ending}};
+  out["why"] = s.why;
+  out["ended_s"] = time(s.ended_s);
+  out["passed_by"] = s.passed_by;
+  out["promises"] = Json::array();
+  for (const auto& p : s.promises) {
+    Json line = {{"told_s", p.told_s}, {"from_s", p.from_s}, {"device", p.device}};
+    line["moved"] = p.moved;
+    line["why"] = p.why;
+    line["blockers"] = Json::array();
+    for (const auto& b : p.blockers) {
+      line["blockers"].push_back({{"job", b.job},
+                                  {"started_s", b.started_s},
+                                  {"predicted_end_s", b.predicted_end_s},
+                                  {"ended_s", time(b.ended_s)}});
+    }
+    out["promises"].push_back(std::move(line));
+  }
+  out["runs"] = Json::array();
+  for (const auto& r : s.runs) {
+    out["runs"].push_back({{"device", r.device},
+                           {"share", r.share},
+                           {"why", r.why},
+                           {"started_s", r.started_s},
+                           {"predicted_end_s", r.predicted_end_s},
+                           {"ended_s", time(r.ended_s)},
+                           {"ending", r.ending}});
+  }
+  return out;
+}
+
+void PrintPromise(const apps::JobStory& s, const apps::StoryPromise& p) {
+  fmt::print("{:>10.2f} s  {} {}: starts by {:.2f} s", p.told_s,
+             p.moved ? "promise moved to" : "waits for", p.device, p.from_s);
+  if (!s.runs.empty()) {
+    const double margin = p.from_s - s.runs[0].started_s;
+    fmt::print("; {}, {:.2f} s {}", margin >= -1e-3 ? "kept" : "broken", std::abs(margin),
+               margin >= -1e-3 ? "early" : "late");
+  }
+  fmt::print("\n");
+  if (!p.why.empty()) fmt::print("              because it {}\n", p.why);
+  for (const auto& b : p.blockers) {
+    fmt::print("              blocked by {} there since {:.2f} s, expected to end at {:.2f} s",
+               b.job, b.started_s, b.predicted_end_s);
+    if (b.ended_s >= 0) {
+      fmt::print(", ended at {:.2f} s ({:+.2f} s)", b.ended_s, b.ended_s - b.predicted_end_s);
+    }
+    fmt::print("\n");
+  }
+}
+
+Result<int> FromEvents(const Flags& flags) {
+  HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.events));
+  HASE_ASSIGN_OR_RETURN(const auto events, execution::ParseEventLog(flags.events, text));
+  const auto story = apps::StoryOf(flags.job, events);
+  if (story.arrived_s < 0) {
+    return Invalid(fmt::format("{}: no job '{}' arrives", flags.events, flags.job));
+  }
+  if (flags.json) {
+    fmt::print("{}\n", ToJson(story).dump(1));
+    return 0;
+  }
+  fmt::print("{:>10.2f} s  {} arrived\n", story.arrived_s, story.job);
+  // Without --all: the first promise and the last one.
+  const size_t n = story.promises.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (flags.all || i == 0 || i + 1 == n) PrintPromise(story, story.promises[i]);
+    if (!flags.all && i == 0 && n > 2)
+      fmt::print("              … {} more promises (--all)\n", n - 2);
+  }
+  for (const auto& r : story.runs) {
+    fmt::print(
+        "{:>10.2f} s  started on {} ({:.0f} % of it) after {:.2f} s, expected to end at {:.2f} s",
+        r.started_s, r.device, r.share * 100, r.started_s - story.arrived_s, r.predicted_end_s);
+    if (r.ended_s >= 0) {
+      fmt::print(", {} at {:.2f} s ({:+.2f} s)", r.ending, r.ended_s,
+                 r.ended_s - r.predicted_end_s);
+    }
+    fmt::print("\n");
+    if (!r.why.empty()) fmt::print("              because it {}\n", r.why);
+  }
+  if (story.passed_by > 0) {
+    fmt::print("              {} later arrivals started while it waited\n", story.passed_by);
+  }
+  if (!story.ending.empty()) {
+    fmt::print("{:>10.2f} s  {}{}{}\n", story.ended_s, story.ending, story.why.empty() ? "" : ": ",
+               story.why);
+  } else if (story.runs.empty()) {
+    fmt::print("              still waiting where the log ends\n");
+  }
+  return 0;
+}
+
+// ---- from a captured state
+// -----------------------------------------------------------------------
+
+// What runs on the devices that decisions about the job name.
+void PrintResidents(const apps::Snapshot& s, const placement::Plan& plan, const std::string& job) {
+  for (const auto& decision : plan.decisions) {
+    const auto* reserve = std::get_if<placement::Reserve>(&decision);
+    if (!reserve || s.sim->jobs[reserve->job.index()].job.job_id != job) continue;
+    for (const auto& slot : reserve->slots) {
+      for (const auto& r : s.devices[slot.device.index()].residents) {
+        fmt::print("              blocked by {} on {}", s.sim->jobs[r.job.index()].job.job_id,
+                   s.sim->cluster.devices[slot.device.index()].name);
+        if (r.left) {
+          fmt::print(", {:.2f} s of work left, in 9 of 10 cases less than {:.2f} s", r.left->mean_s,
+                     r.left->Quantile(0.9));
+        }
+        fmt::print("{}\n", r.overrunning ? ", longer than expected already" : "");
+      }
+    }
+  }
+}
+
+Result<int> FromState(const Flags& flags) {
+  HASE_ASSIGN_OR_RETURN(const auto snapshot, apps::ReadSnapshot(flags.state));
+  HASE_ASSIGN_OR_RETURN(const auto policy, placement::MakePolicy(snapshot->policy));
+  auto view = snapshot->View();
+  if (snapshot->policy.find("estimates=spec") != std::string::npos) {
+    view.estimator = snapshot->sim->spec.get();
+  }
+  const auto plan = policy->Decide(view);
+  const bool same = apps::PlanText(plan, *snapshot->sim) == snapshot->plan;
+  apps::DecisionWriter writer(snapshot->sim->jobs, snapshot->sim->cluster);
+  for (const auto& decision : plan.decisions) writer.OnDecision(snapshot->now, decision);
+  HASE_ASSIGN_OR_RETURN(auto all, apps::ParseDecisions(flags.state, writer.text()));
+  if (flags.json) {
+    nlohmann::ordered_json out = {
+        {"policy", snapshot->policy},        {"decision", snapshot->number},
+        {"now_s", ToSeconds(snapshot->now)}, {"queued", snapshot->queue.size()},
+        {"same_as_recorded", same},          {"decisions", nlohmann::json::array()}};
+    for (const auto& d : all) {
+      if (!flags.job.empty() && d.job != flags.job) continue;
+      auto line = ToJson(d);
+      line["job"] = d.job;
+      out["decisions"].push_back(std::move(line));
+    }
+    fmt::print("{}\n", out.dump(1));
+    return same ? 0 : 1;
+  }
+  fmt::print("{}, decision {} at {:.2f} s: {} jobs queued; made again, {}\n", snapshot->policy,
+             snapshot->number, ToSeconds(snapshot->now), snapshot->queue.size(),
+             same ? "the same" : "and it is NOT what was recorded");
+  bool any = false;
+  for (const auto& d : all) {
+    if (!flags.job.empty() && d.job != flags.job) continue;
+    any = true;
+    if (flags.job.empty()) fmt::print("{}\n", d.job);
+    PrintDecision(d);
+    PrintResidents(*snapshot, plan, d.job);
+  }
+  if (!any && !flags.job.empty()) {
+    fmt::print("              nothing is decided about {} here: it keeps what it was told before\n",
+               flags.job);
+  }
+  return same ? 0 : 1;
+}
+
+Result<int> Explain(const Flags& flags) {
+  const int sources = !flags.decisions.empty() + !flags.events.empty() + !flags.state.empty();
+  if (sources != 1) {
+    return Usage(
+        "one of --decisions, --events and --state is needed (`hase simulate` writes them)");
+  }
+  if (!flags.state.empty()) return FromState(flags);
+  if (flags.job.empty()) return Usage("the job's id is needed");
+  if (!flags.events.empty()) return FromEvents(flags);
+  HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.decisions));
+  HASE_ASSIGN_OR_RETURN(const auto all, apps::ParseDecisions(flags.decisions, text));
+  return FromDecisions(flags, flags.decisions, all);
+}
+
 }  // namespace
 
 Action SetUpExplain(CLI::App& command) {
   auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
-  command.add_option("job", flags->job, "the job's id")->required();
+  command.add_option("job", flags->job, "the job's id (with --state: all decisions without it)");
   command.add_option("--decisions", flags->decisions, "decision records (JSON Lines)");
+  command.add_option("--events", flags->events, "event log (JSON Lines) of simulate or run");
+  command.add_option("--state", flags->state, "a snapshot: its decision is made again");
   command.add_flag("--all", flags->all, "every decision, not only the turning points");
   command.add_flag("--json", flags->json, "Print JSON");
   return [flags]() -> Result<int> { return Explain(*flags); };

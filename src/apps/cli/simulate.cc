@@ -11,6 +11,7 @@
 #include "apps/sim_bounds.h"
 #include "apps/sim_inputs.h"
 #include "apps/sim_report.h"
+#include "apps/snapshot.h"
 #include "base/file.h"
 #include "execution/event_log.h"
 #include "measurement/metrics.h"
@@ -25,7 +26,8 @@ struct Flags {
   apps::SimFlags sim;
   std::vector<std::string> policies = {"round-robin", "mct"};
   std::vector<uint64_t> seeds;
-  std::string events, decisions, report;
+  std::string events, decisions, report, snapshot, snapshot_at = "#0";
+  apps::SnapshotWhen when;
   bool json = false;
 };
 
@@ -61,6 +63,8 @@ std::string FileFor(const std::string& path, const std::string& policy, bool alo
   return path.substr(0, cut) + "." + policy + path.substr(cut);
 }
 
+bool IsSpec(const std::string& policy) { return policy.find("estimates=spec") != policy.npos; }
+
 Result<Metrics> RunPolicy(const Flags& flags, const execution::SimCase& sim,
                           const std::string& name, bool alone, apps::SimReport& report,
                           SeedResult& result) {
@@ -70,10 +74,21 @@ Result<Metrics> RunPolicy(const Flags& flags, const execution::SimCase& sim,
   execution::Journal& journal = flags.events.empty() ? static_cast<execution::Journal&>(nothing)
                                                      : static_cast<execution::Journal&>(text);
   apps::DecisionWriter decisions(sim.jobs, sim.cluster);
+  apps::SnapshotPolicy snapshot(*policy, flags.when, flags.sim, name, sim);
+  const bool snapshots = !flags.snapshot.empty();
   auto sink = report.SinkFor(name, sim);
   apps::DecisionTee tee(flags.decisions.empty() ? nullptr : &decisions, sink.get());
   HASE_ASSIGN_OR_RETURN(const auto outcome,
-                        execution::RunCase(sim, *policy, journal, tee.empty() ? nullptr : &tee));
+                        execution::RunCase(sim, snapshots ? snapshot : *policy, journal,
+                                           tee.empty() ? nullptr : &tee, IsSpec(name)));
+  if (snapshots && snapshot.text().empty()) {
+    return Invalid(
+        fmt::format("--snapshot-at {}: {} has no such decision", flags.snapshot_at, name));
+  }
+  if (snapshots) {
+    HASE_RETURN_IF_ERROR(
+        WriteFileAtomically(FileFor(flags.snapshot, name, alone), snapshot.text()));
+  }
   result.infeasible = result.infeasible || outcome.infeasible;
   if (!flags.events.empty()) {
     HASE_RETURN_IF_ERROR(WriteFileAtomically(FileFor(flags.events, name, alone), text.text()));
@@ -88,12 +103,14 @@ Result<Metrics> RunPolicy(const Flags& flags, const execution::SimCase& sim,
 
 Result<SeedResult> RunSeed(const Flags& flags, uint64_t seed, apps::SimReport& report) {
   HASE_ASSIGN_OR_RETURN(const auto sim, apps::BuildSimCase(flags.sim, seed));
+  report.BeginSeed();
   SeedResult result;
   result.seed = seed;
   result.devices = sim->cluster.devices.size();
   result.jobs = sim->jobs.size();
-  result.setting.load = apps::TrueLoad(*sim);
-  result.setting.bounds = apps::LowerBounds(*sim);
+  const apps::SimTruth truth(*sim);
+  result.setting.load = apps::TrueLoad(*sim, truth);
+  result.setting.bounds = apps::LowerBounds(*sim, truth);
   std::optional<double> round_robin;
   const bool alone = flags.policies.size() == 1;
   for (const auto& name : flags.policies) {
@@ -111,6 +128,7 @@ Result<SeedResult> RunSeed(const Flags& flags, uint64_t seed, apps::SimReport& r
   for (auto& p : result.policies) {
     p.closed_gap = measurement::ClosedGap(*round_robin, result.setting.value(p.metrics),
                                           result.setting.bound());
+    report.SetGap(p.name, p.closed_gap);
   }
   return result;
 }
@@ -138,6 +156,7 @@ Json PolicyJson(const PolicyResult& p) {
                  {"failed", m.failed},
                  {"rejected", m.rejected},
                  {"cancelled", m.cancelled}};
+  out["events"] = m.events;
   out["backfilled"] = m.backfilled;
   out["overruns"] = m.overruns;
   out["prediction_mape"] = m.prediction_mape;
@@ -153,6 +172,8 @@ Json SeedJson(const Flags& flags, const SeedResult& r) {
   out["load"] = r.setting.load;
   out["lower_bound_s"] = r.setting.bounds.makespan_s;
   out["mean_flow_bound_s"] = r.setting.bounds.mean_flow_s;
+  const auto& b = r.setting.bounds;
+  out["largest_job_of_bound"] = b.makespan_s > 0 ? b.largest_job_s / b.makespan_s : 0;
   out["closed_gap_of"] = r.setting.by_flow() ? "mean_completion_s" : "makespan_s";
   out["policies"] = Json::array();
   for (const auto& p : r.policies) out["policies"].push_back(PolicyJson(p));
@@ -191,6 +212,29 @@ Json Summary(const std::vector<SeedResult>& results) {
                    {"mean_completion_s", Interval(completion)}});
   }
   return out;
+}
+
+std::vector<measurement::ReportSeeds> SeedTable(const std::vector<SeedResult>& results) {
+  std::vector<measurement::ReportSeeds> table;
+  for (const auto& line : Summary(results)) {
+    const auto value = [&line](const char* key) {
+      return measurement::ReportSeeds::Value{line[key]["mean"], line[key]["ci95"]};
+    };
+    table.push_back({line["name"], static_cast<int>(results.size()), value("closed_gap"),
+                     value("makespan_s"), value("mean_completion_s")});
+  }
+  return table;
+}
+
+void PrintSummary(const std::vector<SeedResult>& results) {
+  fmt::print("{} seeds, means with 95 % intervals\n", results.size());
+  for (const auto& s : SeedTable(results)) {
+    fmt::print(
+        "{:<24} makespan {:>9.1f} ± {:<7.1f} s  gap {:>6.3f} ± {:<6.3f} completion {:>9.1f} ± "
+        "{:.1f} s\n",
+        s.policy, s.makespan_s.mean, s.makespan_s.ci95, s.closed_gap.mean, s.closed_gap.ci95,
+        s.completion_s.mean, s.completion_s.ci95);
+  }
 }
 
 void PrintTable(const Flags& flags, const SeedResult& r) {
@@ -239,7 +283,9 @@ Result<int> Simulate(const Flags& flags) {
     out["summary"] = Summary(results);
     fmt::print("{}\n", out.dump(1));
   }
+  if (!flags.json && results.size() > 1) PrintSummary(results);
   if (!flags.report.empty()) {
+    if (results.size() > 1) report.SetSeeds(SeedTable(results));
     HASE_RETURN_IF_ERROR(
         report.Write(flags.report, flags.sim.world, results.back().setting.bounds.makespan_s));
   }
@@ -274,10 +320,18 @@ Action SetUpSimulate(CLI::App& command) {
   command.add_option("--seeds", flags->seeds, "several seeds: 1,2,3")->delimiter(',');
   command.add_option("--events", flags->events, "write the event log (JSON Lines)");
   command.add_option("--decisions", flags->decisions, "write decision records for `hase explain`");
+  command.add_option("--snapshot", flags->snapshot,
+                     "keep one decision with all it was made from, for `hase explain --state`");
+  command.add_option("--snapshot-at", flags->snapshot_at,
+                     "the first decision at or after so many seconds (12.5), or number #N (#0)");
   command.add_option("--report", flags->report, "write an HTML report");
   command.add_flag("--json", flags->json, "Print JSON");
   return [flags]() -> Result<int> {
     flags->policies = apps::SplitPolicies(flags->policies);
+    HASE_ASSIGN_OR_RETURN(flags->when, apps::ParseSnapshotWhen(flags->snapshot_at));
+    if (!flags->snapshot.empty() && !flags->seeds.empty()) {
+      return Usage("--snapshot keeps one decision: give --seed, not --seeds");
+    }
     return Simulate(*flags);
   };
 }

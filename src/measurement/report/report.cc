@@ -27,12 +27,26 @@ json ToJson(const ReportBar& b) {
           {"start_s", b.start_s},
           {"end_s", b.end_s},
           {"ok", b.ok},
+          {"backfilled", b.backfilled},
+          {"promised_s", Maybe(b.promised_s)},
           {"loaded_s", Maybe(b.loaded_s)},
           {"predicted_end_s", Maybe(b.predicted_end_s)}};
 }
 
+json ToJson(const ReportSeeds& s) {
+  const auto value = [](const ReportSeeds::Value& v) {
+    return json{{"mean", v.mean}, {"ci95", v.ci95}};
+  };
+  return {{"policy", s.policy},
+          {"seeds", s.seeds},
+          {"closed_gap", value(s.closed_gap)},
+          {"makespan_s", value(s.makespan_s)},
+          {"completion_s", value(s.completion_s)}};
+}
+
 json ToJson(const ReportPolicy& p) {
-  json bars = json::array();
+  json bars = json::array(), moments = json::array();
+  for (const auto& m : p.moments) moments.push_back({m.t_s, m.queued, m.used});
   for (const ReportBar& bar : p.bars) bars.push_back(ToJson(bar));
   return {{"name", p.name},
           {"makespan_s", p.makespan_s},
@@ -43,6 +57,12 @@ json ToJson(const ReportPolicy& p) {
           {"decision_p50_us", Maybe(p.decision_p50_us)},
           {"jobs", p.jobs},
           {"finished", p.finished},
+          {"promises",
+           {{"made", p.promises_made},
+            {"kept", p.promises_kept},
+            {"probability", p.promised_probability}}},
+          {"completions_s", p.completions_s},
+          {"moments", std::move(moments)},
           {"bars", std::move(bars)}};
 }
 
@@ -103,7 +123,9 @@ json ToJson(const Report& report) {
           {"prediction_note", report.prediction_note},
           {"points", List(report.points, kMaxReportBars)},
           {"decisions", List(report.decisions, kMaxReportDecisions)},
-          {"notes", std::move(notes)}};
+          {"notes", std::move(notes)},
+          {"seeds", List(report.seeds, report.seeds.size())},
+          {"curves", report.curves}};
 }
 
 // Inside a script element only "</" could end it early.
@@ -116,6 +138,43 @@ std::string ForScript(std::string text) {
 void Put(std::string& page, std::string_view mark, std::string_view content) {
   const size_t at = page.find(mark);
   if (at != std::string::npos) page.replace(at, mark.size(), content);
+}
+
+// Who waits and what is booked, over time.
+std::vector<ReportPolicy::Moment> MomentsOf(const execution::Outcome& outcome, size_t devices) {
+  constexpr int kMoments = 300;
+  struct Step {
+    Nanos at;
+    double queued = 0, used = 0;
+  };
+  std::vector<Step> steps;
+  for (const auto& job : outcome.jobs) {
+    steps.push_back({job.arrival, 1, 0});
+    const auto until = job.first_start ? job.first_start : job.end;
+    if (until) steps.push_back({*until, -1, 0});
+  }
+  for (const auto& run : outcome.runs) {
+    double share = 0;
+    for (const auto& slot : run.slots) share += ToFraction(slot.share);
+    share /= static_cast<double>(std::max<size_t>(1, devices));
+    steps.push_back({run.started, 0, share});
+    steps.push_back({run.ended, 0, -share});
+  }
+  std::vector<ReportPolicy::Moment> moments;
+  if (steps.empty()) return moments;
+  std::ranges::stable_sort(steps, {}, &Step::at);
+  const Nanos first = steps.front().at, length = steps.back().at - first;
+  size_t next = 0;
+  double queued = 0, used = 0;
+  for (int m = 0; m <= kMoments; ++m) {
+    const Nanos t = first + Scale(length, static_cast<double>(m) / kMoments);
+    for (; next < steps.size() && steps[next].at <= t; ++next) {
+      queued += steps[next].queued;
+      used += steps[next].used;
+    }
+    moments.push_back({ToSeconds(t), queued, std::max(0.0, used)});
+  }
+  return moments;
 }
 
 std::string SlotNames(std::span<const placement::Slot> slots, const cluster::Cluster& cluster) {
@@ -151,7 +210,17 @@ ReportPolicy PolicyOf(const std::string& name, const execution::Outcome& outcome
                       .decision_p50_us = metrics.decision_p50_us,
                       .jobs = metrics.jobs,
                       .finished = metrics.finished,
+                      .promises_made = metrics.promises_made,
+                      .promises_kept = metrics.promises_kept,
+                      .promised_probability = metrics.promised_probability,
+                      .completions_s = {},
+                      .moments = MomentsOf(outcome, cluster.devices.size()),
                       .bars = {}};
+  for (const auto& job : outcome.jobs) {
+    if (job.ending != execution::Ending::kFinished || !job.end) continue;
+    policy.completions_s.push_back(ToSeconds(*job.end - job.arrival));
+  }
+  std::ranges::sort(policy.completions_s);
   for (const execution::RunOutcome& run : outcome.runs) {
     const workload::Job& job = jobs[run.job.index()];
     for (const auto& slot : run.slots) {
@@ -166,7 +235,11 @@ ReportPolicy PolicyOf(const std::string& name, const execution::Outcome& outcome
                     .end_s = ToSeconds(run.ended),
                     .loaded_s = {},
                     .predicted_end_s = {},
-                    .ok = run.ok};
+                    .ok = run.ok,
+                    .backfilled = run.backfilled,
+                    .promised_s = {}};
+      const auto& promise = outcome.jobs[run.job.index()].promise;
+      if (promise) bar.promised_s = ToSeconds(promise->from);
       if (run.loaded) bar.loaded_s = ToSeconds(*run.loaded);
       if (run.predicted_finish > kNoTime) bar.predicted_end_s = ToSeconds(run.predicted_finish);
       policy.bars.push_back(std::move(bar));

@@ -30,6 +30,8 @@ struct ReportBar {
   double start_s = 0, end_s = 0;
   std::optional<double> loaded_s, predicted_end_s;
   bool ok = true;
+  bool backfilled = false;           // started while an earlier job held a reservation
+  std::optional<double> promised_s;  // "starts by", of the job's first promise
 };
 
 struct ReportPoint {
@@ -55,7 +57,24 @@ struct ReportPolicy {
   double makespan_s = 0, mean_completion_s = 0, p99_wait_s = 0, utilisation = 0;
   std::optional<double> closed_gap, decision_p50_us;
   int jobs = 0, finished = 0;
+  int promises_made = 0, promises_kept = 0;
+  double promised_probability = 0;    // mean
+  std::vector<double> completions_s;  // sorted
+  struct Moment {
+    double t_s = 0, queued = 0, used = 0;  // jobs waiting; part of all devices that is booked
+  };
+  std::vector<Moment> moments;  // a few hundred, evenly spaced
   std::vector<ReportBar> bars;
+};
+
+// One policy over several seeds: mean and half of the 95 % interval.
+struct ReportSeeds {
+  struct Value {
+    double mean = 0, ci95 = 0;
+  };
+  std::string policy;
+  int seeds = 0;
+  Value closed_gap, makespan_s, completion_s;
 };
 
 struct Report {
@@ -68,6 +87,8 @@ struct Report {
   std::vector<ReportPoint> points;
   std::vector<ReportDecision> decisions;
   std::vector<std::string> notes;  // one paragraph each, below the devices
+  std::vector<ReportSeeds> seeds;  // empty: one seed only
+  bool curves = false;             // show distributions, promises and trade-off (simulations)
 };
 
 // What a browser still handles with ease; the rest is left out and the notes say so.

@@ -49,8 +49,15 @@ ReportPolicy SamplePolicy(const std::string& name, Report& report, Rng& rng) {
       point.predicted_s = point.measured_s * rng.Uniform(0.85, 1.2);
       report.points.push_back(point);
     }
+    bar.backfilled = i % 10 == 4;
+    if (i % 6 == 5) bar.promised_s = start + 1;
+    policy.completions_s.push_back(end);
+    policy.moments.push_back({start, 30.0 - i, 0.9});
     policy.bars.push_back(std::move(bar));
   }
+  policy.promises_made = 40;
+  policy.promises_kept = name == "hase" ? 38 : 31;
+  policy.promised_probability = 0.95;
   return policy;
 }
 
@@ -81,7 +88,9 @@ Report Sample() {
     decision.predicted_end_s = 7;
     decision.candidates.push_back({.device = "local/0", .bound_by = "compute"});
     report.decisions.push_back(decision);
+    report.seeds.push_back({name, 10, {0.8, 0.02}, {118, 3}, {60, 2}});
   }
+  report.curves = true;
   return report;
 }
 

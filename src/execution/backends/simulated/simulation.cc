@@ -64,7 +64,8 @@ Status Simulation::Start(const Launch& launch) {
   run.launch = launch;
   run.inputs_left = launch.inputs;
   run.settled_at = run.phase_began = clock_.Now();
-  run.noise = world_.RunNoise(launch.job, launch.run.index());
+  if (starts_.size() <= launch.job.index()) starts_.resize(2 * launch.job.index() + 1);
+  run.noise = world_.RunNoise(launch.job, starts_[launch.job.index()]++);
   if (launch.job.index() < job_factor_.size()) run.noise *= job_factor_[launch.job.index()];
   double load_s = 0;
   for (const auto& slot : launch.slots) {

@@ -99,6 +99,7 @@ class Simulation final : public EventSource, public Executor {
   std::vector<std::vector<double>> factors_;  // parallel to on_device_
   std::vector<double> device_factor_;
   std::vector<double> job_factor_;
+  std::vector<uint64_t> starts_;  // by job
   std::vector<Fault> faults_;
   uint64_t seq_ = 0;
   uint64_t events_ = 0;

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""The standard set: every case by `hase simulate --json`, into a file of one line per case.
+
+    tools/standard_grid.py run --out grid.jsonl [--sets full,sizes,paper,ablation,bars] [--seeds 10]
+    tools/standard_grid.py table grid.jsonl > tables.md
+
+Resumable: a case that is in the file is not run again. Progress goes to stderr. Tables are means
+over seeds with 95 % intervals (Student's t).
+"""
+import argparse, concurrent.futures, json, math, os, subprocess, sys, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RIVALS = ["round-robin", "random", "fifo", "least-loaded", "least-allocated", "most-allocated",
+          "sjf", "mct", "lpt-mct", "spt-mct", "min-min", "edf"]
+SHARING = ["fifo:sharing=on", "mct:sharing=on", "lpt-mct:sharing=on", "spt-mct:sharing=on"]
+HASE = ["hase", "hase:objective=completion", "hase:objective=fair", "hase:sharing=off",
+        "hase:objective=completion,sharing=off"]
+FEW = ["hase", "hase:objective=completion", "round-robin", "lpt-mct", "spt-mct"]
+ABLATIONS = ["hase"] + ["hase:" + o for o in (
+    "backfill=off", "reservation=off", "interference=off", "estimates=spec", "quantile=off",
+    "chunking=off", "sharing=off")] + ["round-robin"]
+PAPER = ["hase", "hase:sharing=off", "round-robin", "lpt-mct", "fifo", "mct"]
+# Jobs small against the bound, as the bars ask (no job above 2 % of it).
+SMALL = "largest=2,tail=4,gang=0,exclusive=0.22"
+
+
+def cluster(gpus):
+    return f"examples/standard/{gpus}.yaml"
+
+
+def arrivals(load):
+    return "offline" if load == 0 else f"poisson,load={load}"
+
+
+def cases(sets, seeds):
+    """(set, label, cluster, generator, world, seed, policies)"""
+    for seed in range(1, seeds + 1):
+        for world in ("W3", "W2"):
+            if "full" in sets:
+                for per in (5, 50):
+                    for load in (0, 0.5, 0.8, 0.95, 1.2):
+                        yield ("full", f"{per} jobs/GPU, " + (f"load {load}" if load else "offline"),
+                               cluster(32), f"{arrivals(load)},jobs={32 * per}", world, seed,
+                               RIVALS + SHARING + HASE)
+            if "bars" in sets:
+                for load in (0, 0.95):
+                    yield ("bars", "100 small jobs/GPU, " + (f"load {load}" if load else "offline"),
+                           cluster(32), f"{arrivals(load)},jobs=3200,{SMALL}", world, seed, FEW)
+            if "paper" in sets:
+                yield ("paper", "240 jobs, offline", cluster("paper"),
+                       "offline,jobs=240,exclusive=0,gang=0,deadline=0,urgent=0", world, seed, PAPER)
+            if "ablation" in sets:
+                for load in (0, 0.95):
+                    yield ("ablation", "standard mix, cut=0.1, " + (f"load {load}" if load else "offline"),
+                           cluster(32), f"{arrivals(load)},jobs=640,cut=0.1", world, seed, ABLATIONS)
+            if "sizes" in sets:
+                for gpus in (8, 128, 512):
+                    if gpus == 512 and seed > 3:
+                        continue
+                    for load in (0, 0.95):
+                        yield ("sizes", f"{gpus} GPUs, 20 jobs/GPU, " + (f"load {load}" if load else "offline"),
+                               cluster(gpus), f"{arrivals(load)},jobs={gpus * 20}", world, seed, FEW)
+
+
+def run_case(hase, case):
+    kind, label, file, spec, world, seed, policies = case
+    command = [hase, "simulate", "--cluster", file, "--generate", spec, "--world", world, "--seed",
+               str(seed), "--policy", ",".join(policies), "--json"]
+    begin = time.time()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode not in (0, 3):
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return {"set": kind, "label": label, "key": json.dumps(case), "world": world, "seed": seed,
+            "wall_s": time.time() - begin, "result": json.loads(done.stdout)}
+
+
+def run(args):
+    done = set()
+    if os.path.exists(args.out):
+        with open(args.out) as lines:
+            done = {json.loads(line)["key"] for line in lines}
+    todo = [c for c in cases(args.sets.split(","), args.seeds) if json.dumps(c) not in done]
+    begin, finished = time.time(), 0
+    with open(args.out, "a") as out, concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
+        for future in concurrent.futures.as_completed(pool.submit(run_case, args.hase, c) for c in todo):
+            out.write(json.dumps(future.result()) + "\n")
+            out.flush()
+            finished += 1
+            spent = time.time() - begin
+            print(f"\r{finished} of {len(todo)} cases, {spent:.0f} s, "
+                  f"{spent / finished * (len(todo) - finished):.0f} s to go  ", end="", file=sys.stderr)
+    print(file=sys.stderr)
+
+
+T = [0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086]
+
+
+def interval(values):
+    n = len(values)
+    mean = sum(values) / n
+    if n < 2:
+        return mean, 0
+    deviation = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1))
+    return mean, deviation / math.sqrt(n) * T[min(n - 1, len(T) - 1)]
+
+
+def show(values, digits):
+    mean, half = interval(values)
+    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+def table(args):
+    groups = {}
+    with open(args.file) as lines:
+        for line in lines:
+            row = json.loads(line)
+            groups.setdefault((row["set"], row["label"], row["world"]), []).append(row["result"])
+    for (kind, label, world), runs in groups.items():
+        first = runs[0]
+        of = "makespan" if first["closed_gap_of"] == "makespan_s" else "mean completion"
+        load = interval([r["load"] for r in runs])[0]
+        largest = max(r["largest_job_of_bound"] for r in runs)
+        print(f"\n**{kind}: {label}, {world}** — {first['devices']} devices, {first['jobs']} jobs, "
+              f"{len(runs)} seeds, measured load {load:.2f}, largest job {largest * 100:.1f} % of the "
+              f"bound; gap of {of}\n")
+        print("| policy | closed gap | makespan / bound | against round-robin | completion s | p99 wait s "
+              "| missed deadlines | promises kept / promised |")
+        print("|---|---|---|---|---|---|---|---|")
+        for i, policy in enumerate(first["policies"]):
+            ps = [r["policies"][i] for r in runs]
+            rr = [next((p["makespan_s"] for p in r["policies"] if p["name"] == "round-robin"), math.nan)
+                  for r in runs]
+            made = sum(p["promises"]["made"] for p in ps)
+            promised = sum(p["promises"]["made"] * p["promises"]["promised_probability"] for p in ps)
+            promises = (f"{sum(p['promises']['kept'] for p in ps) / made:.3f} / {promised / made:.3f}"
+                        if made else "")
+            print(f"| {policy['name']} | {show([p['closed_gap'] for p in ps], 3)} "
+                  f"| {show([p['makespan_s'] / r['lower_bound_s'] for p, r in zip(ps, runs)], 3)} "
+                  f"| {show([100 * (p['makespan_s'] / b - 1) for p, b in zip(ps, rr)], 1)} % "
+                  f"| {show([p['mean_completion_s'] for p in ps], 1)} "
+                  f"| {show([p['p99_wait_s'] for p in ps], 0)} "
+                  f"| {show([p['deadline_miss'] for p in ps], 3)} | {promises} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    sub = parser.add_subparsers(required=True)
+    r = sub.add_parser("run")
+    r.add_argument("--out", required=True)
+    r.add_argument("--hase", default=os.path.join(ROOT, "build/release/hase"))
+    r.add_argument("--sets", default="full,bars,paper,ablation,sizes")
+    r.add_argument("--seeds", type=int, default=10)
+    r.add_argument("--parallel", type=int, default=os.cpu_count())
+    r.set_defaults(do=run)
+    t = sub.add_parser("table")
+    t.add_argument("file")
+    t.set_defaults(do=table)
+    args = parser.parse_args()
+    args.do(args)
+
+
+main()
