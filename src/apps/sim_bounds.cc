@@ -97,8 +97,12 @@ class PairUse {
 class Programme {
  public:
   // `pairs` null: the world says what a second of work takes of resource `mix`.
-  Programme(const SimCase& sim, const SimTruth& truth, Nanos first, int mix, const PairUse* pairs)
+  Programme(const SimCase& sim, const SimTruth& truth, Nanos first, int mix, const PairUse* pairs,
+            size_t most_alone)
       : sim_(sim), truth_(truth), mix_(mix), pairs_(pairs) {
+    size_t alone = 0;
+    for (const auto& j : sim.jobs) alone += j.job.sharing == workload::Sharing::kNever;
+    one_by_one_ = alone <= most_alone;
     std::vector<double> releases;
     for (const auto& j : sim.jobs) releases.push_back(ToSeconds(j.job.arrival - first));
     std::vector<double> sorted = releases;
@@ -117,40 +121,49 @@ class Programme {
   placement::BoundInstance& instance() { return instance_; }
 
  private:
-  // Kind, stretch, whether it takes whole cards, whether this is loading, wishes of type.
-  using Key = std::tuple<size_t, size_t, bool, bool, std::vector<std::string>>;
+  // Kind, stretch, whether it takes whole cards, which part (or the job itself), wishes of type.
+  using Key = std::tuple<size_t, size_t, bool, int64_t, std::vector<std::string>>;
+  static constexpr int64_t kWork = -1, kLoading = -2;
 
   void Add(size_t j, double release) {
     const auto& job = sim_.jobs[j].job;
     const auto later = std::upper_bound(stretches_.begin(), stretches_.end(), release);
     const auto stretch = static_cast<size_t>(later - stretches_.begin()) - 1;
     const bool whole = job.sharing == workload::Sharing::kNever;
-    AddWork(j, {truth_.kind_of(j), stretch, whole, false, job.device_types}, truth_.batches(j));
-    AddWork(j, {truth_.kind_of(j), stretch, whole, true, job.device_types}, 1);
+    const size_t kind = truth_.kind_of(j);
+    if (whole && one_by_one_) {
+      AddWork(j, {kind, stretch, whole, static_cast<int64_t>(j), job.device_types}, 1);
+      return;
+    }
+    AddWork(j, {kind, stretch, whole, kWork, job.device_types}, truth_.batches(j));
+    AddWork(j, {kind, stretch, whole, kLoading, job.device_types}, 1);
+  }
+
+  // Seconds of a card of the group that one unit takes.
+  double Unit(size_t j, const Key& key, size_t group) const {
+    const auto& [kind, stretch, whole, part, wishes] = key;
+    if (!truth_.Admits(j, group)) return kNever;
+    const auto& t = truth_.time(kind, group);
+    const bool alone = whole || !truth_.groups()[group].shares;
+    // Loading leaves a shared card to the others; alone it does not.
+    if (part == kLoading) return alone ? t.load_s : 0;
+    if (part >= 0) return truth_.Solo(j, group);
+    if (alone) return t.batch_s;
+    return t.batch_s * (pairs_ ? pairs_->Of(kind, group) : t.use[static_cast<size_t>(mix_)]);
   }
 
   void AddWork(size_t j, const Key& key, double units) {
-    const auto& [kind, stretch, whole, loading, wishes] = key;
     placement::BoundJob unit;
-    unit.release_s = stretches_[stretch];
+    unit.release_s = stretches_[std::get<1>(key)];
     unit.divisible = true;
-    bool any = false;
+    bool any = false, free = false;
     for (size_t g = 0; g < truth_.groups().size(); ++g) {
-      double p = kNever;
-      if (truth_.Admits(j, g)) {
-        const auto& t = truth_.time(kind, g);
-        const bool alone = whole || !truth_.groups()[g].shares;
-        const double use = alone    ? 1
-                           : pairs_ ? pairs_->Of(kind, g)
-                                    : t.use[static_cast<size_t>(mix_)];
-        // Loading leaves a shared card to the others; alone it does not.
-        p = loading ? (alone ? t.load_s : 0) : t.batch_s * use;
-      }
-      any = any || (std::isfinite(p) && p > 0);
+      const double p = Unit(j, key, g);
+      any = any || std::isfinite(p);
+      free = free || p <= 0;
       unit.p_s.push_back(p);
     }
     // A group where it is free takes it all: then it bounds nothing.
-    const bool free = std::ranges::any_of(unit.p_s, [](double p) { return p <= 0; });
     if (!any || free) return;
     const double amount = units * sim_.jobs[j].job.gang;
     const auto [at, added] = work_.try_emplace(key, unit);
@@ -164,6 +177,7 @@ class Programme {
   const SimTruth& truth_;
   int mix_;
   const PairUse* pairs_;
+  bool one_by_one_ = false;  // jobs that share with nobody
   std::vector<double> stretches_;
   std::map<Key, placement::BoundJob> work_;
   placement::BoundInstance instance_;
@@ -171,7 +185,7 @@ class Programme {
 
 }  // namespace
 
-Bounds LowerBounds(const SimCase& sim, const SimTruth& truth) {
+Bounds LowerBounds(const SimCase& sim, const SimTruth& truth, size_t most_alone) {
   Bounds bounds;
   if (sim.jobs.empty() || sim.cluster.devices.empty()) return bounds;
   Nanos first = Nanos::Max();
@@ -204,7 +218,7 @@ Bounds LowerBounds(const SimCase& sim, const SimTruth& truth) {
   std::optional<Programme> best;
   double greatest = -1;
   for (int mix = 0; mix < sim.world->mixes(); ++mix) {
-    Programme programme(sim, truth, first, mix, pairs ? &*pairs : nullptr);
+    Programme programme(sim, truth, first, mix, pairs ? &*pairs : nullptr, most_alone);
     const double bound = placement::WorkLowerBound(programme.instance());
     if (bound <= greatest) continue;
     greatest = bound;

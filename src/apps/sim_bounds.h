@@ -14,7 +14,8 @@ struct Bounds {
 // Sharing is counted by what each second of a job's work must at least take of a card (World::
 // LeastUse), or, where the world only knows slow-downs, by the greatest sums of 1 / slow-down that
 // this run's kinds reach in company. Jobs of one kind enter the linear
-// programme as one amount of work, their loading as another: a relaxation, so still a bound.
-Bounds LowerBounds(const execution::SimCase& sim, const SimTruth& truth);
+// programme as one amount of work, and so do, above `most_alone` of them, those that share with
+// nobody, whose loading is then work of its own: a relaxation, so still a bound.
+Bounds LowerBounds(const execution::SimCase& sim, const SimTruth& truth, size_t most_alone = 1000);
 
 }  // namespace hase::apps

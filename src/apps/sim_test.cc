@@ -65,7 +65,7 @@ TEST(SimLoadTest, DeadlinesKeepTheirDistance) {
 // Jobs of one kind taken together, their loading apart, is a relaxation: the bound may only fall
 // below that of the jobs one by one, and it does so by little.
 TEST(SimBoundsTest, KindsTogetherStayJustBelowJobsOneByOne) {
-  for (uint64_t seed = 1; seed <= 4; ++seed) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
     const auto made = BuildSimCase(Flags("offline,jobs=60,exclusive=1,gang=0,deadline=0"), seed);
     ASSERT_TRUE(made);
     const auto& sim = **made;
@@ -80,15 +80,16 @@ TEST(SimBoundsTest, KindsTogetherStayJustBelowJobsOneByOne) {
       one_by_one.jobs.push_back(job);
     }
     const double exact = placement::MakespanLowerBound(one_by_one);
-    const double together = LowerBounds(sim, truth).makespan_s;
-    EXPECT_LE(together, exact * (1 + 1e-9));
-    EXPECT_GE(together, exact * 0.98);
+    EXPECT_NEAR(LowerBounds(sim, truth).makespan_s, exact, exact * 1e-6);
+    const double together = LowerBounds(sim, truth, /*most_alone=*/0).makespan_s;
+    EXPECT_LT(together, exact);
+    EXPECT_GE(together, exact * 0.93);
   }
 }
 
 TEST(SimBoundsTest, NoPolicyBeatsThem) {
   for (const char* world : {"W2", "W3"}) {
-    for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (uint64_t seed = 1; seed <= 2; ++seed) {
       const char* jobs = seed == 1 ? "offline,jobs=40,cut=0.3" : "bursty,jobs=40,load=1.5";
       const auto sim = BuildSimCase(Flags(jobs, world), seed);
       ASSERT_TRUE(sim);

@@ -84,6 +84,13 @@ bool HostFits(const QueuedJob& job, const NodeState& node) {
            job.host_memory > node.memory_free);
 }
 
+bool HostFitsMembers(const QueuedJob& job, const NodeState& node, int members) {
+  QueuedJob all = job;
+  all.host_cores_milli *= members;
+  all.host_memory = job.host_memory * members;
+  return HostFits(all, node);
+}
+
 void PlanBook::Begin(const PlanningView& view) {
   view_ = &view;
   ++epoch_;

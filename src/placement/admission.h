@@ -70,6 +70,9 @@ bool MayShare(OwnerId owner_a, workload::Sharing a, OwnerId owner_b, workload::S
 
 bool HostFits(const QueuedJob& job, const NodeState& node);
 
+// Whether a node that is to take `members` of the job's gang has the host's cores and memory.
+bool HostFitsMembers(const QueuedJob& job, const NodeState& node, int members);
+
 // kNone if the device, empty and up, would admit the job.
 Obstacle EverFits(const PlanningView& view, const QueuedJob& job, const DeviceState& device);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "placement/rival.h"
 
@@ -175,7 +176,11 @@ std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& 
   const size_t k = static_cast<size_t>(job.gang);
   std::vector<Spot> best, all;
   const auto consider = [&](std::vector<Spot>& spots) {
-    std::ranges::stable_sort(spots, {}, &Spot::finish);
+    // Only the first are needed: 2 k of them hold k devices, since none counts as more than two.
+    const auto first = spots.begin() + static_cast<std::ptrdiff_t>(std::min(2 * k, spots.size()));
+    std::partial_sort(spots.begin(), first, spots.end(), [](const Spot& a, const Spot& b) {
+      return std::tuple(a.finish, a.device, a.start) < std::tuple(b.finish, b.device, b.start);
+    });
     // Lockstep: the common start is the latest of theirs, the slowest sets the pace. Each device
     // once, even where it counts as two servers.
     std::vector<Spot> gang;
@@ -194,18 +199,23 @@ std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& 
     for (Spot& s : gang) s = {s.device, start, start + time, start + late, false};
     if (best.empty() || gang.front().finish < best.front().finish) best = std::move(gang);
   };
-  for (const Class& cls : classes_) {
+  const auto collect = [&](const Class& cls) {
     const JobOnType& on = row[cls.type.index()];
-    if (!on.possible) continue;
-    std::vector<Spot> here;
+    if (!on.possible) return;
     for (const Item& item : cls.heap) {
       if (on.memory > view.devices[item.device].memory_total) continue;
-      here.push_back(SpotOn(item, on, view.now));
+      all.push_back(SpotOn(item, on, view.now));
     }
-    all.insert(all.end(), here.begin(), here.end());
-    consider(here);
+  };
+  for (const Class& cls : classes_) {
+    all.clear();
+    collect(cls);
+    consider(all);
   }
-  if (best.empty()) consider(all);
+  if (!best.empty()) return best;
+  all.clear();
+  for (const Class& cls : classes_) collect(cls);
+  consider(all);
   return best;
 }
 

@@ -93,6 +93,17 @@ Start StartNow(const PlanningView& view, PlanBook& book, const QueuedJob& job,
   return start;
 }
 
+bool GangFitsHosts(const PlanningView& view, const PlanBook& book, const QueuedJob& job,
+                   std::span<const Slot> slots) {
+  for (const Slot& slot : slots) {
+    const NodeId node = view.devices[slot.device.index()].node;
+    const auto members = std::ranges::count_if(
+        slots, [&](const Slot& other) { return view.devices[other.device.index()].node == node; });
+    if (!HostFitsMembers(job, book.Free(node), static_cast<int>(members))) return false;
+  }
+  return true;
+}
+
 Wait WaitFor(const QueuedJob& job, std::string why) {
   Wait wait;
   wait.job = job.id;

@@ -48,6 +48,9 @@ Nanos FinishIfStarted(const PlanningView& view, const PlanBook& book, const Queu
 Start StartNow(const PlanningView& view, PlanBook& book, const QueuedJob& job,
                std::vector<Slot> slots, std::string why, std::vector<Candidate> candidates = {});
 
+// The hosts of these slots hold all members of the gang at once.
+bool GangFitsHosts(const PlanningView& view, const PlanBook& book, const QueuedJob& job,
+                   std::span<const Slot> slots);
 Wait WaitFor(const QueuedJob& job, std::string why);
 
 }  // namespace hase::placement

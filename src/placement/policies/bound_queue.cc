@@ -5,6 +5,38 @@
 #include <algorithm>
 
 namespace hase::placement {
+namespace {
+
+// Whether the hosts of these devices, when nothing else runs there, hold a gang's members.
+bool EmptyHostsHold(const PlanningView& view, const QueuedJob& job,
+                    std::span<const DeviceId> devices) {
+  for (const DeviceId id : devices) {
+    const NodeId node = view.devices[id.index()].node;
+    NodeState empty = view.nodes[node.index()];
+    empty.cores_milli_free = empty.cores_milli_total;
+    empty.memory_free = empty.memory_total;
+    const auto members = std::ranges::count_if(
+        devices, [&](DeviceId other) { return view.devices[other.index()].node == node; });
+    if (!HostFitsMembers(job, empty, static_cast<int>(members))) return false;
+  }
+  return true;
+}
+
+// The next devices after `first` whose hosts hold all members; empty if there are not enough.
+std::vector<DeviceId> SpreadOverHosts(const PlanningView& view, const QueuedJob& job,
+                                      DeviceId first) {
+  std::vector<DeviceId> devices;
+  for (size_t i = 0; i < view.devices.size(); ++i) {
+    const auto& device = view.devices[(first.index() + i) % view.devices.size()];
+    if (!device.up || EverFits(view, job, device) != Obstacle::kNone) continue;
+    devices.push_back(device.id);
+    if (!EmptyHostsHold(view, job, devices)) devices.pop_back();
+    if (devices.size() == static_cast<size_t>(job.gang)) return devices;
+  }
+  return {};
+}
+
+}  // namespace
 
 void BoundQueue::Bind(const PlanningView& view, const QueuedJob& job, Plan& plan) {
   auto& devices = bound_[job.id.index()];
@@ -17,6 +49,9 @@ void BoundQueue::Bind(const PlanningView& view, const QueuedJob& job, Plan& plan
     }
   }
   devices = Choose(view, job);
+  if (job.gang > 1 && !devices.empty() && !EmptyHostsHold(view, job, devices)) {
+    devices = SpreadOverHosts(view, job, devices.front());
+  }
   if (devices.empty()) {
     plan.decisions.emplace_back(WaitFor(job, "every device that could hold it is down"));
   }
@@ -41,6 +76,7 @@ Plan BoundQueue::Decide(const PlanningView& view) {
       free = free && blocked_[id.index()] != call_ &&
              FitsNow(view, book_, job, slots.back()) == Obstacle::kNone;
     }
+    if (free && job.gang > 1) free = GangFitsHosts(view, book_, job, slots);
     if (free) {
       plan.decisions.emplace_back(StartNow(view, book_, job, std::move(slots),
                                            "its device is free and it is first in its queue"));

@@ -41,6 +41,18 @@ bool Greedy::Try(const PlanningView& view, const QueuedJob& job, Plan& plan) {
   }
   std::vector<Slot> slots;
   for (size_t k = 0; k < gang; ++k) slots.push_back(fitting[k].slot);
+  if (gang > 1 && !GangFitsHosts(view, book_, job, slots)) {
+    // Node by node, as many members as the host has room for.
+    slots.clear();
+    for (const DeviceId id : open_.Open()) {
+      const Slot slot = PlainSlot(view.devices[id.index()], sharing_);
+      if (FitsNow(view, book_, job, slot) != Obstacle::kNone) continue;
+      slots.push_back(slot);
+      if (!GangFitsHosts(view, book_, job, slots)) slots.pop_back();
+      if (slots.size() == gang) break;
+    }
+    if (slots.size() < gang) return false;
+  }
   plan.decisions.emplace_back(
       StartNow(view, book_, job, std::move(slots), Why(), std::move(candidates)));
   return true;

@@ -75,6 +75,8 @@ class Hase final : public Policy {
   void MakePlan(const PlanningView& view);
   void Pass(const PlanningView& view, bool promised_first);
   bool Place(const PlanningView& view, const QueuedJob& job);
+  bool HostsHold(const PlanningView& view, const QueuedJob& job, std::span<const Spot> spots) const;
+  bool SpreadOverHosts(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots);
   bool PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise);
   void Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const;
   void Commit(const PlanningView& view, const QueuedJob& job, Planned planned);

@@ -71,6 +71,10 @@ bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
       if (!fits(spot.device, spot.start)) return false;
     }
     if (planned.spots.empty()) return false;
+    if (planned.start() <= view.now && !HostsHold(view, job, planned.spots) &&
+        !SpreadOverHosts(view, job, planned.spots)) {
+      return false;
+    }
   } else {
     frontier_.Find(view, row, static_cast<int>(options_.candidates), !for_the_record, fits, spots_);
     if (spots_.empty()) return false;
@@ -85,6 +89,40 @@ bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
   }
   Commit(view, job, std::move(planned));
   return true;
+}
+
+bool Hase::HostsHold(const PlanningView& view, const QueuedJob& job,
+                     std::span<const Spot> spots) const {
+  std::vector<Slot> slots;
+  for (const Spot& spot : spots) slots.push_back({spot.device});
+  return GangFitsHosts(view, book_, job, slots);
+}
+
+// A gang whose best devices sit on hosts without room for all its members takes idle devices node
+// by node instead.
+bool Hase::SpreadOverHosts(const PlanningView& view, const QueuedJob& job,
+                           std::vector<Spot>& spots) {
+  const auto row = table_.Get(view, job);
+  const auto gang = static_cast<size_t>(job.gang);
+  spots.clear();
+  Nanos time, late;
+  for (const DeviceState& device : view.devices) {
+    const JobOnType& on = row[device.type.index()];
+    if (!device.up || !device.residents.empty() || !on.possible) continue;
+    const auto spot = frontier_.SpotOf(view, on, device.id);
+    if (!spot || spot->start > view.now || !book_.Added(device.id).empty()) continue;
+    spots.push_back(*spot);
+    if (!HostsHold(view, job, spots)) {
+      spots.pop_back();
+      continue;
+    }
+    time = std::max(time, spot->finish - spot->start);
+    late = std::max(late, spot->late - spot->start);
+    if (spots.size() < gang) continue;
+    for (Spot& s : spots) s = {s.device, view.now, view.now + time, view.now + late, false};
+    return true;
+  }
+  return false;
 }
 
 bool Hase::PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise) {
@@ -108,6 +146,7 @@ bool Hase::PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise
       const Slot slot{spot.device, kWholeDevice, cluster::ShareMode::kExclusive};
       if (FitsNow(view, book_, job, slot) != Obstacle::kNone) return false;
     }
+    if (job.gang > 1 && !HostsHold(view, job, planned.spots)) return false;
   }
   Commit(view, job, std::move(planned));
   return true;

@@ -40,6 +40,7 @@ void ListPolicy::Place(const PlanningView& view, const QueuedJob& job, Plan& pla
     slots.push_back(PlainSlot(device, sharing_));
     if (FitsNow(view, book_, job, slots.back()) != Obstacle::kNone) return;
   }
+  if (job.gang > 1 && !GangFitsHosts(view, book_, job, slots)) return;
   plan.decisions.emplace_back(StartNow(view, book_, job, std::move(slots),
                                        "finishes first here, behind what is planned before it",
                                        CandidatesOf(view, spots_)));

@@ -90,6 +90,7 @@ class MinMin final : public Policy {
       if (!Fits(view, job, spot)) return;
       slots.push_back(PlainSlot(view.devices[spot.device.index()], sharing_));
     }
+    if (!GangFitsHosts(view, book_, job, slots)) return;
     plan.decisions.emplace_back(
         StartNow(view, book_, job, std::move(slots), "gangs first, where they finish first"));
   }
