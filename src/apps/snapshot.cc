@@ -51,6 +51,8 @@ Json ToJson(const QueuedJob& j, const execution::SimCase& sim) {
   out["promise"] = {{"from_ns", j.promise.from.value()},
                     {"probability", j.promise.probability},
                     {"planned_ns", j.promise.planned_start.value()},
+                    {"expected_ns", j.promise.expected.value()},
+                    {"deviation_ns", j.promise.deviation.value()},
                     {"devices", Json::array()}};
   for (const auto d : j.promise.devices) out["promise"]["devices"].push_back(d.index());
   return out;
@@ -129,6 +131,8 @@ QueuedJob JobFrom(const Json& json) {
   j.promise.from = Time(promise, "from_ns");
   j.promise.probability = Get<double>(promise, "probability");
   j.promise.planned_start = Time(promise, "planned_ns");
+  j.promise.expected = Time(promise, "expected_ns");
+  j.promise.deviation = Time(promise, "deviation_ns");
   for (const auto& d : promise.at("devices")) {
     j.promise.devices.push_back(DeviceId(d.get<uint32_t>()));
   }
@@ -255,6 +259,10 @@ placement::Plan SnapshotPolicy::Decide(const placement::PlanningView& view) {
                             {"memory_free_bytes", n.memory_free.value()},
                             {"memory_total_bytes", n.memory_total.value()}});
   }
+  out["promise_outcomes"] = Json::array();
+  for (const auto& p : view.promise_outcomes) {
+    out["promise_outcomes"].push_back({{"error", p.error}, {"kept", p.kept}});
+  }
   placement::Plan plan = inner_.Decide(view);
   out["plan"] = PlanText(plan, sim_);
   text_ = out.dump(1) + "\n";
@@ -269,6 +277,7 @@ placement::PlanningView Snapshot::View() const {
   view.nodes = nodes;
   view.types = sim->cluster.types;
   view.estimator = sim->estimator.get();
+  view.promise_outcomes = promise_outcomes;
   return view;
 }
 
@@ -291,6 +300,9 @@ Result<std::unique_ptr<Snapshot>> ReadSnapshot(const std::string& path) {
     snapshot->now = Time(json, "now_ns");
     for (const auto& j : json.at("queue")) snapshot->queue.push_back(JobFrom(j));
     for (const auto& d : json.at("devices")) snapshot->devices.push_back(DeviceFrom(d));
+    for (const auto& p : json.at("promise_outcomes")) {
+      snapshot->promise_outcomes.push_back({Get<double>(p, "error"), Get<bool>(p, "kept")});
+    }
     for (const auto& n : json.at("nodes")) {
       snapshot->nodes.push_back({Get<int>(n, "cores_milli_free"), Get<int>(n, "cores_milli_total"),
                                  Bytes(Get<int64_t>(n, "memory_free_bytes")),

@@ -55,6 +55,7 @@ struct Snapshot {
   std::vector<placement::QueuedJob> queue;
   std::vector<placement::DeviceState> devices;
   std::vector<placement::NodeState> nodes;
+  std::vector<placement::PromiseOutcome> promise_outcomes;
   placement::PlanningView View() const;
 };
 Result<std::unique_ptr<Snapshot>> ReadSnapshot(const std::string& path);
