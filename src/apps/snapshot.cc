@@ -87,11 +87,9 @@ Json ToJson(const DeviceState& d, const execution::SimCase& sim) {
   for (const auto mode : d.modes) out["modes"].push_back(static_cast<int>(mode));
   out["warm"] = Json::array();
   for (const auto model : d.warm) out["warm"].push_back(model.index());
-  out["foreign"] = {{"sm", d.foreign.sm},
-                    {"dram", d.foreign.dram},
-                    {"pcie", d.foreign.pcie},
-                    {"age_s", d.foreign.age_s},
-                    {"valid", d.foreign.valid}};
+  out["foreign"] = {{"sm", d.foreign.sm},       {"dram", d.foreign.dram},
+                    {"pcie", d.foreign.pcie},   {"stream_stretch", d.foreign.stream_stretch},
+                    {"age_s", d.foreign.age_s}, {"valid", d.foreign.valid}};
   out["residents"] = Json::array();
   for (const auto& r : d.residents) out["residents"].push_back(ToJson(r));
   return out;
@@ -171,9 +169,12 @@ DeviceState DeviceFrom(const Json& json) {
   }
   for (const auto& m : json.at("warm")) d.warm.push_back(ModelId(m.get<uint32_t>()));
   const Json& foreign = json.at("foreign");
-  d.foreign = {Get<double>(foreign, "sm"), Get<double>(foreign, "dram"),
-               Get<double>(foreign, "pcie"), Get<double>(foreign, "age_s"),
-               Get<bool>(foreign, "valid")};
+  d.foreign.sm = Get<double>(foreign, "sm");
+  d.foreign.dram = Get<double>(foreign, "dram");
+  d.foreign.pcie = Get<double>(foreign, "pcie");
+  d.foreign.stream_stretch = Get<double>(foreign, "stream_stretch");
+  d.foreign.age_s = Get<double>(foreign, "age_s");
+  d.foreign.valid = Get<bool>(foreign, "valid");
   for (const auto& r : json.at("residents")) d.residents.push_back(ResidentFrom(r));
   return d;
 }

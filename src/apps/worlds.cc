@@ -168,9 +168,10 @@ Result<std::unique_ptr<model::ModelLibrary>> MakeLibrary(const SimCase& sim) {
   return library;
 }
 
-Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase& sim, bool spec_only) {
-  HASE_ASSIGN_OR_RETURN(auto predicting,
-                        Predicting::Make(sim.library.get(), sim.cluster.types, {}, {}, spec_only));
+Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase& sim, bool spec_only,
+                                                          std::vector<latency::Sample> samples) {
+  HASE_ASSIGN_OR_RETURN(auto predicting, Predicting::Make(sim.library.get(), sim.cluster.types,
+                                                          std::move(samples), {}, spec_only));
   return std::make_unique<OwnedPredictor>(std::move(predicting), sim.models.size(),
                                           sim.cluster.types.size());
 }

@@ -9,6 +9,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/live/setting.h"
+#include "apps/worlds.h"
 #include "base/paths.h"
 #include "cluster/cluster_file.h"
 #include "cluster/detect.h"
@@ -66,9 +67,9 @@ Result<std::unique_ptr<Queue>> Open(measurement::Store& store, const fs::path& s
     HASE_ASSIGN_OR_RETURN(const auto bench, samples.Bench(type.name));
     if (bench) type.bench = *bench;
   }
-  HASE_ASSIGN_OR_RETURN(sim.estimator,
-                        live::MachineEstimator::Make(queue->models, sim.cluster, std::move(known)));
+  sim.library = std::move(queue->models.library);
   sim.models = queue->models.table;
+  HASE_ASSIGN_OR_RETURN(sim.estimator, apps::MakePredictor(sim, false, std::move(known)));
   sim.jobs = queue->models.inputs;
   auto world = std::make_unique<world::TableWorld>(sim.cluster);
   for (const auto& job : sim.jobs) {
