@@ -173,6 +173,8 @@ DeviceState DeviceFrom(const Json& json) {
   d.foreign.dram = Get<double>(foreign, "dram");
   d.foreign.pcie = Get<double>(foreign, "pcie");
   d.foreign.stream_stretch = Get<double>(foreign, "stream_stretch");
+  d.foreign.latency_stretch = Get<double>(foreign, "latency_stretch");
+  d.foreign.compute_stretch = Get<double>(foreign, "compute_stretch");
   d.foreign.age_s = Get<double>(foreign, "age_s");
   d.foreign.valid = Get<bool>(foreign, "valid");
   for (const auto& r : json.at("residents")) d.residents.push_back(ResidentFrom(r));
