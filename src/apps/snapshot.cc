@@ -87,9 +87,14 @@ Json ToJson(const DeviceState& d, const execution::SimCase& sim) {
   for (const auto mode : d.modes) out["modes"].push_back(static_cast<int>(mode));
   out["warm"] = Json::array();
   for (const auto model : d.warm) out["warm"].push_back(model.index());
-  out["foreign"] = {{"sm", d.foreign.sm},       {"dram", d.foreign.dram},
-                    {"pcie", d.foreign.pcie},   {"stream_stretch", d.foreign.stream_stretch},
-                    {"age_s", d.foreign.age_s}, {"valid", d.foreign.valid}};
+  out["foreign"] = {{"sm", d.foreign.sm},
+                    {"dram", d.foreign.dram},
+                    {"pcie", d.foreign.pcie},
+                    {"compute_stretch", d.foreign.compute_stretch},
+                    {"stream_stretch", d.foreign.stream_stretch},
+                    {"latency_stretch", d.foreign.latency_stretch},
+                    {"age_s", d.foreign.age_s},
+                    {"valid", d.foreign.valid}};
   out["residents"] = Json::array();
   for (const auto& r : d.residents) out["residents"].push_back(ToJson(r));
   return out;
