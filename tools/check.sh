@@ -62,7 +62,7 @@ fuzz() {
     corpus=$(mktemp -d)
     seeds "$name" | xargs -I{} cp {} "$corpus/"
     echo "-- $name: $seconds s from $(find "$corpus" -type f | wc -l) files"
-    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 \
+    "$target" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=4096 -print_final_stats=0 \
       -verbosity=0 -artifact_prefix="build/$name-" "$corpus"
     rm -rf "$corpus"
   done < <(find build/dev -type f -name '*_fuzz' -perm -u+x | sort)
