@@ -130,11 +130,6 @@ json WorstOf(const Tables& tables, const Evaluation& e) {
   return out;
 }
 
-void Put(std::string& page, std::string_view mark, std::string_view text) {
-  const auto at = page.find(mark);
-  if (at != std::string::npos) page.replace(at, mark.size(), text);
-}
-
 }  // namespace
 
 std::string RenderEvaluation(const EvaluationPage& page, const Tables& tables,
@@ -185,16 +180,9 @@ std::string RenderEvaluation(const EvaluationPage& page, const Tables& tables,
       {"classes", classes},
       {"points", PointsOf(tables, e)},
       {"worst", WorstOf(tables, e)}};
-  std::string html(hase_evaluation_page,
-                   static_cast<size_t>(hase_evaluation_page_end - hase_evaluation_page));
-  std::string numbers = data.dump(-1, ' ', false, json::error_handler_t::replace);
-  // Inside a script element only "</" could end it early.
-  for (size_t at = 0; (at = numbers.find("</", at)) != std::string::npos; at += 3) {
-    numbers.replace(at, 2, "<\\/");
-  }
-  Put(html, "@@DATA@@", numbers);
-  Put(html, "@@ECHARTS@@", measurement::ChartLibrary());
-  return html;
+  const std::string_view html(hase_evaluation_page,
+                              static_cast<size_t>(hase_evaluation_page_end - hase_evaluation_page));
+  return measurement::FillPage(html, data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 Status WriteEvaluation(const std::filesystem::path& path, const EvaluationPage& page,

@@ -128,18 +128,6 @@ json ToJson(const Report& report) {
           {"curves", report.curves}};
 }
 
-// Inside a script element only "</" could end it early.
-std::string ForScript(std::string text) {
-  for (size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3))
-    text.replace(at, 2, "<\\/");
-  return text;
-}
-
-void Put(std::string& page, std::string_view mark, std::string_view content) {
-  const size_t at = page.find(mark);
-  if (at != std::string::npos) page.replace(at, mark.size(), content);
-}
-
 // Who waits and what is booked, over time.
 std::vector<ReportPolicy::Moment> MomentsOf(const execution::Outcome& outcome, size_t devices) {
   constexpr int kMoments = 300;
@@ -187,11 +175,8 @@ std::string SlotNames(std::span<const placement::Slot> slots, const cluster::Clu
 }  // namespace
 
 std::string RenderReport(const Report& report) {
-  std::string page(ReportPage());
-  const std::string numbers = ToJson(report).dump(-1, ' ', false, json::error_handler_t::replace);
-  Put(page, "@@DATA@@", ForScript(numbers));
-  Put(page, "@@ECHARTS@@", ChartLibrary());
-  return page;
+  return FillPage(ReportPage(),
+                  ToJson(report).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 Status WriteReport(const std::filesystem::path& path, const Report& report) {
