@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 namespace hase::apps {
@@ -28,6 +29,10 @@ bool Meet(std::string_view a, std::string_view b) {
   return false;
 }
 
+bool OverForGood(const LoggedEvent& e) {
+  return e.kind == "cancelled" || (e.kind == "failed" && e.why.starts_with("for good: "));
+}
+
 // All runs of the log, to be looked up by device and time.
 std::vector<StoryBlocker> RunsOf(const std::vector<LoggedEvent>& events) {
   std::vector<StoryBlocker> runs;
@@ -42,6 +47,13 @@ std::vector<StoryBlocker> RunsOf(const std::vector<LoggedEvent>& events) {
       if (at == open.end()) continue;
       runs[at->second].ended_s = ToSeconds(e.time);
       open.erase(at);
+    }
+    if (OverForGood(e)) {  // its other runs are stopped with it, and log no end of their own
+      std::erase_if(open, [&](const auto& run) {
+        if (run.first.first != e.job) return false;
+        runs[run.second].ended_s = ToSeconds(e.time);
+        return true;
+      });
     }
   }
   return runs;
@@ -58,6 +70,13 @@ void EndRun(JobStory& story, const LoggedEvent& e, const std::string& ending) {
 
 void Take(JobStory& story, const LoggedEvent& e) {
   const double t = ToSeconds(e.time);
+  if (OverForGood(e)) {
+    for (auto& run : story.runs) {
+      if (!run.ending.empty()) continue;
+      run.ending = e.kind;
+      run.ended_s = t;
+    }
+  }
   if (e.kind == "arrived") {
     story.arrived_s = t;
   } else if (e.kind == "started") {
@@ -90,12 +109,14 @@ JobStory StoryOf(const std::string& job, const std::vector<LoggedEvent>& events)
   JobStory story;
   story.job = job;
   std::map<std::string, double> arrivals;
+  std::set<std::string> passed;  // jobs, not their parts
   for (const auto& e : events) {
     if (e.job == job) Take(story, e);
     if (e.kind == "arrived") arrivals.emplace(e.job, ToSeconds(e.time));
     const bool waits = story.arrived_s >= 0 && story.runs.empty() && story.ending.empty();
-    if (waits && e.kind == "started" && arrivals[e.job] > story.arrived_s) ++story.passed_by;
+    if (waits && e.kind == "started" && arrivals[e.job] > story.arrived_s) passed.insert(e.job);
   }
+  story.passed_by = static_cast<int>(passed.size());
   const auto runs = RunsOf(events);
   for (auto& promise : story.promises) {
     for (const auto& run : runs) {

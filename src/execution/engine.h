@@ -33,8 +33,8 @@ struct EngineOptions {
   double chunk_fraction = 0.05;
   int retries = 1;
   double oom_factor = 1.5;
-  // Part of a GPU's memory that driver and contexts keep for themselves (complaint 11 of
-  // docs/limits.md: cards report 0.5-4 % less than the data sheet says).
+  // What driver and contexts leave of a GPU's memory: cards report 0.5-4 % less than the data sheet
+  // says (docs/limits.md).
   double gpu_memory_usable = 0.96;
   bool learn_speeds = true;  // per card, from finished runs (latency/speed_factor.h)
 };

@@ -281,8 +281,6 @@ TEST(Engine, SeesOverrunsAndLearnsSlowCards) {
   EXPECT_NEAR(engine.View().devices[0].speed_factor, 1.2, 0.02);
 }
 
-// The engine's own learning: one of two twins ten per cent slower stands out after 30 jobs each,
-// and nothing stands out where both are equal.
 // Another source, and one event more at its time.
 class WithEvent final : public EventSource {
  public:
@@ -321,6 +319,8 @@ TEST(Engine, ForecastsFollowWhatCountersSeeOfStrangers) {
   EXPECT_EQ(engine.View().devices[0].foreign.sm, 1);
 }
 
+// The engine's own learning: one of two twins ten per cent slower stands out after 30 jobs each,
+// and nothing stands out where both are equal.
 TEST(Engine, TellsASlowCardFromItsTwin) {
   for (const double slower : {1.0, 1.1}) {
     Bench bench(2);

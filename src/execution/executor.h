@@ -60,7 +60,6 @@ struct RunFailed {
 struct DeviceChanged {
   DeviceId device;
   bool up = true;
-  std::optional<double> speed_factor;  // where somebody measured it; absent = as before
 };
 struct ForeignSeen {
   DeviceId device;

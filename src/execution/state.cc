@@ -297,15 +297,6 @@ void State::TakeHost(const JobState& job, std::span<const Slot> slots, int sign)
   }
 }
 
-void State::NotePromise(const JobState& job, Nanos now) {
-  const placement::Promise& promise = job.promise;
-  if (promise.devices.empty() || promise.deviation <= Nanos(0)) return;
-  auto& outcomes = promise_outcomes_;
-  if (outcomes.size() >= placement::kPromiseOutcomes) outcomes.erase(outcomes.begin());
-  outcomes.push_back(
-      {ToSeconds(now - promise.expected) / ToSeconds(promise.deviation), now <= promise.from});
-}
-
 RunId State::Place(const placement::Start& start, Nanos now) {
   JobState& job = jobs_[start.job.index()];
   const RunId id(static_cast<uint32_t>(runs_.size()));
@@ -339,7 +330,7 @@ RunId State::Place(const placement::Start& start, Nanos now) {
     device_runs_[slot.device.index()].push_back(id);
   }
   TakeHost(job, start.slots, 1);
-  if (!job.outcome.first_start) NotePromise(job, now);
+  if (!job.outcome.first_start) placement::NoteOutcome(job.promise, now, promise_outcomes_);
   job.promise = {};
   job.inputs_left -= start.inputs;
   ++job.running;

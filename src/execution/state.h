@@ -89,8 +89,6 @@ class State {
 
   placement::PlanningView View(Nanos now, bool everything_changed) const;
   void ForgetChanges();
-  // The job starts for the first time: how its promise came out, if it had one.
-  void NotePromise(const JobState& job, Nanos now);
   int overruns() const { return overruns_; }
 
  private:

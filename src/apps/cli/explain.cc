@@ -104,8 +104,7 @@ Result<int> FromDecisions(const Flags& flags, const std::string& where,
   return 0;
 }
 
-// ---- from an event log
-// ---------------------------------------------------------------------------
+// from an event log:
 
 nlohmann::ordered_json ToJson(const apps::JobStory& s) {
   using Json = nlohmann::ordered_json;
@@ -203,8 +202,7 @@ Result<int> FromEvents(const Flags& flags) {
   return 0;
 }
 
-// ---- from a captured state
-// -----------------------------------------------------------------------
+// from a captured state:
 
 // What runs on the devices that decisions about the job name.
 void PrintResidents(const apps::Snapshot& s, const placement::Plan& plan, const std::string& job) {
@@ -228,11 +226,7 @@ void PrintResidents(const apps::Snapshot& s, const placement::Plan& plan, const 
 Result<int> FromState(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(const auto snapshot, apps::ReadSnapshot(flags.state));
   HASE_ASSIGN_OR_RETURN(const auto policy, placement::MakePolicy(snapshot->policy));
-  auto view = snapshot->View();
-  if (snapshot->policy.find("estimates=spec") != std::string::npos) {
-    view.estimator = snapshot->sim->spec.get();
-  }
-  const auto plan = policy->Decide(view);
+  const auto plan = policy->Decide(snapshot->View());
   const bool same = apps::PlanText(plan, *snapshot->sim) == snapshot->plan;
   apps::DecisionWriter writer(snapshot->sim->jobs, snapshot->sim->cluster);
   for (const auto& decision : plan.decisions) writer.OnDecision(snapshot->now, decision);

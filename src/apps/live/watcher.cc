@@ -20,7 +20,8 @@ void Watch(const std::stop_token& stop, const cluster::Cluster& cluster,
     for (const auto& device : cluster.devices) {
       if (!snapshot || device.cpu_cores.empty()) continue;
       const auto load = latency::CpuForeignLoad(*snapshot, device.cpu_cores, {});
-      if (load.valid) events.Post(execution::ForeignSeen{device.id, load});
+      // What is not valid is told too: the last stranger must not stay in force for ever.
+      events.Post(execution::ForeignSeen{device.id, load});
     }
     std::unique_lock lock(mutex);
     wake.wait_for(lock, stop, std::chrono::duration<double>(interval_s), [] { return false; });

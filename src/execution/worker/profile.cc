@@ -40,9 +40,8 @@ void Label(latency::Sample& sample, const ProfileRequest& request) {
 }
 
 // Which node each kernel is, nullptr where the profile has none. By name; then, what is left over
-// by operator and output shape in execution order: ONNX Runtime numbers the reorders that it
-// inserts
-// ("ReorderOutput_token_17") and the number tells nothing.
+// by operator and output shape in execution order: ONNX Runtime numbers the reorders that it puts
+// in ("ReorderOutput_token_17") and the number tells nothing.
 std::vector<const model::ort::NodeTime*> Match(const model::ModelKernels& kernels,
                                                const std::vector<model::ort::NodeTime>& nodes) {
   std::unordered_map<std::string, const model::ort::NodeTime*> by_name;

@@ -117,19 +117,15 @@ Result<std::vector<Fault>> ParseFaults(const Yaml& list, const SimCase& sim) {
 }
 
 Result<Outcome> RunCase(const SimCase& sim, placement::Policy& policy, Journal& journal,
-                        DecisionSink* decisions, bool spec) {
-  if (spec && !sim.spec) {
-    return Usage(
-        "estimates=spec needs models with kernel lists; a table of estimates has no other");
-  }
+                        DecisionSink* decisions) {
   ManualClock clock;
   Simulation simulation(*sim.world, sim.cluster, clock);
   for (const auto& fault : sim.faults) simulation.Inject(fault);
   for (uint32_t j = 0; j < sim.job_factors.size(); ++j) {
     simulation.SetJobFactor(JobId(j), sim.job_factors[j]);
   }
-  Engine engine(sim.options, clock, simulation, simulation, policy,
-                spec ? *sim.spec : *sim.estimator, sim.cluster, sim.jobs, journal, decisions);
+  Engine engine(sim.options, clock, simulation, simulation, policy, *sim.estimator, sim.cluster,
+                sim.jobs, journal, decisions);
   return engine.Run();
 }
 

@@ -25,8 +25,6 @@ struct SimCase {
   std::vector<JobInput> jobs;
   std::unique_ptr<model::ModelLibrary> library;  // null where tables say everything
   std::unique_ptr<latency::Estimator> estimator;
-  // What data sheets alone would say, for policies named with estimates=spec; null with tables.
-  std::unique_ptr<latency::Estimator> spec;
   std::unique_ptr<world::World> world;  // borrows the rest: a SimCase does not move once made
   std::vector<Fault> faults;
   std::vector<double> job_factors;  // by job; empty = all 1
@@ -45,9 +43,8 @@ std::vector<JobInput> MakeInputs(std::vector<workload::Job> jobs, model::ModelTa
 // names a device and has `for_s` ends by itself after that time.
 Result<std::vector<Fault>> ParseFaults(const Yaml& list, const SimCase& sim);
 
-// One run. `journal` and `decisions` as for Engine. `spec`: policy and engine know sim.spec instead
-// of sim.estimator.
+// One run. `journal` and `decisions` as for Engine.
 Result<Outcome> RunCase(const SimCase& sim, placement::Policy& policy, Journal& journal,
-                        DecisionSink* decisions = nullptr, bool spec = false);
+                        DecisionSink* decisions = nullptr);
 
 }  // namespace hase::execution

@@ -225,10 +225,10 @@ void Simulation::Strike(const Fault& fault) {
   };
   switch (fault.kind) {
     case FaultKind::kDeviceDown:
-      Push(DeviceChanged{fault.device, false, {}});
+      Push(DeviceChanged{fault.device, false});
       break;
     case FaultKind::kDeviceUp:
-      Push(DeviceChanged{fault.device, true, {}});
+      Push(DeviceChanged{fault.device, true});
       break;
     case FaultKind::kSlowDevice:
       device_factor_[fault.device.index()] = fault.factor;
