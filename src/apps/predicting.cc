@@ -9,14 +9,13 @@ namespace hase::apps {
 Result<std::unique_ptr<Predicting>> Predicting::Make(const model::ModelLibrary* library,
                                                      std::vector<cluster::DeviceType> types,
                                                      std::vector<latency::Sample> samples,
-                                                     std::vector<std::string> without,
-                                                     bool spec_only) {
+                                                     std::vector<std::string> without) {
   std::unique_ptr<Predicting> made(new Predicting(library));
   latency::Predictor::Options options;
   options.without = std::move(without);
   const bool gpu = std::ranges::any_of(
       types, [](const auto& t) { return t.spec.kind == cluster::DeviceKind::kGpu; });
-  if (gpu && !spec_only) {
+  if (gpu) {
     const auto file = DataFile("predictor.bin");
     if (file) {
       HASE_ASSIGN_OR_RETURN(auto trees, latency::KernelModel::Load(*file));

@@ -14,13 +14,11 @@ namespace hase::apps {
 class Predicting {
  public:
   // Loads the trained trees if a type is a GPU (without the file: roofline only, every GPU estimate
-  // extrapolated, and `note` says so) and the memory coefficients. `spec_only`: roofline all the
-  // same, what a data sheet alone would say. Borrows the library.
+  // extrapolated, and `note` says so) and the memory coefficients. Borrows the library.
   static Result<std::unique_ptr<Predicting>> Make(const model::ModelLibrary* library,
                                                   std::vector<cluster::DeviceType> types,
                                                   std::vector<latency::Sample> samples,
-                                                  std::vector<std::string> without = {},
-                                                  bool spec_only = false);
+                                                  std::vector<std::string> without = {});
 
   const latency::Predictor& predictor() const { return *predictor_; }
   const std::string& note() const { return note_; }

@@ -141,9 +141,6 @@ Result<std::unique_ptr<SimCase>> BuildSimCase(const SimFlags& flags, uint64_t se
     HASE_ASSIGN_OR_RETURN(sim->library, MakeLibrary(*sim));
   }
   HASE_RETURN_IF_ERROR(LoadEstimates(flags, *sim));
-  if (flags.estimates.empty()) {
-    HASE_ASSIGN_OR_RETURN(sim->spec, MakePredictor(*sim, /*spec_only=*/true));
-  }
   HASE_ASSIGN_OR_RETURN(sim->world, MakeWorld(flags, seed, *sim));
   HASE_RETURN_IF_ERROR(DrawErrors(flags, seed, *sim));
   // Generators size and space jobs by a reference speed; the load asked for is the world's own.

@@ -49,7 +49,7 @@ void SimReport::Add(const std::string& policy, const execution::SimCase& sim,
 }
 
 Status SimReport::Write(const std::string& path, const std::string& world,
-                        double lower_bound_s) const {
+                        std::optional<double> lower_bound_s) const {
   measurement::Report report = report_;
   report.title = "HASE simulation";
   report.curves = true;

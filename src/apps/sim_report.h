@@ -25,7 +25,8 @@ class SimReport {
   // What all seeds together say, for the table.
   void SetSeeds(std::vector<measurement::ReportSeeds> seeds) { report_.seeds = std::move(seeds); }
   void SetGap(const std::string& policy, std::optional<double> closed_gap);
-  Status Write(const std::string& path, const std::string& world, double lower_bound_s) const;
+  Status Write(const std::string& path, const std::string& world,
+               std::optional<double> lower_bound_s) const;
 
  private:
   bool wanted_;

@@ -182,17 +182,22 @@ TEST(SizingTest, NothingCheaperMeetsTheTarget) {
   q.sim.generate = "offline,jobs=16,mean_s=20,gang=0,deadline=0,models=resnet50|vgg11";
   q.most = 8;
   q.policy = "mct";
-  std::vector<std::pair<double, bool>> tried;  // by price; only the last one may have met it
+  std::vector<double> tried;  // prices, in order
   q.target.makespan_s = 100;
-  const auto answer = FindCheapest(
-      q, [&](const std::vector<int>&, double price) { tried.emplace_back(price, false); });
+  const auto answer =
+      FindCheapest(q, [&](const std::vector<int>&, double price) { tried.push_back(price); });
   ASSERT_TRUE(answer) << answer.error().message;
   ASSERT_TRUE(answer->found);
   EXPECT_LE(answer->makespan_s, 100);
   EXPECT_GE(answer->makespan_s, answer->lower_bound_s);
   EXPECT_EQ(answer->looked_at, answer->ruled_out + answer->simulated);
   EXPECT_TRUE(std::ranges::is_sorted(tried));
-  EXPECT_EQ(tried.back().first, answer->cost_per_hour);
+  EXPECT_EQ(tried.back(), answer->cost_per_hour);
+  int cheaper = -1;  // without the empty cluster
+  for (int a = 0; a <= q.most; ++a) {
+    for (int b = 0; a + b <= q.most; ++b) cheaper += 0.5 * a + 3 * b < answer->cost_per_hour;
+  }
+  EXPECT_GT(answer->looked_at, cheaper);  // none of them was left out
   EXPECT_GT(answer->ruled_out, 0);
   q.most = 1;
   const auto none = FindCheapest(q);

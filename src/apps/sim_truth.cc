@@ -20,11 +20,10 @@ bool Shares(const cluster::Device& device) {
   });
 }
 
-// Noise of the job's starts: known for the only start of an uncut job; of a cut one the least of
-// as many parts as matter.
-double LeastNoise(const SimCase& sim, size_t j) {
+// The least noise of the job's starts; of a cut one, of as many parts as matter.
+double LeastNoise(const SimCase& sim, size_t j, uint64_t starts) {
   double least = kNever;
-  const uint64_t starts = sim.jobs[j].job.max_parallel > 1 ? 64 : 1;
+  if (sim.jobs[j].job.max_parallel > 1) starts = 64;
   for (uint64_t run = 0; run < starts; ++run) {
     least = std::min(least, sim.world->RunNoise(JobId(static_cast<uint32_t>(j)), run));
   }
@@ -64,7 +63,7 @@ void SimTruth::MakeGroups(double width) {
   } while (groups_.size() > std::max(kMostGroups, by_type.size()));
 }
 
-SimTruth::SimTruth(const SimCase& sim, double width) : sim_(sim) {
+SimTruth::SimTruth(const SimCase& sim, double width, uint64_t starts) : sim_(sim) {
   MakeGroups(width);
   std::map<std::pair<ModelId, int64_t>, size_t> kinds;
   std::vector<std::pair<ModelId, int64_t>> list;
@@ -75,7 +74,7 @@ SimTruth::SimTruth(const SimCase& sim, double width) : sim_(sim) {
     kind_of_.push_back(at->second);
     const double factor = j < sim.job_factors.size() ? sim.job_factors[j] : 1.0;
     batches_.push_back(placement::BatchesPerSlot(job.inputs, job.batch, job.gang) * factor *
-                       LeastNoise(sim, j));
+                       LeastNoise(sim, j, starts));
   }
   const int mixes = sim.world->mixes();
   for (const auto& [model, batch] : list) {

@@ -28,7 +28,9 @@ class SimTruth {
 
   // The case outlives the truth. `width` 0.01: groups one per cent wide; doubled until there are at
   // most forty, or one for each type.
-  explicit SimTruth(const execution::SimCase& sim, double width = 0.01);
+  // `starts`: how often an uncut job may have begun anew, which draws its noise again. Injected
+  // faults are not counted: with them nothing here bounds a run.
+  explicit SimTruth(const execution::SimCase& sim, double width = 0.01, uint64_t starts = 1);
 
   const std::vector<Group>& groups() const { return groups_; }
   size_t kind_of(size_t job) const { return kind_of_[job]; }

@@ -92,7 +92,6 @@ Json ToJson(const DeviceState& d, const execution::SimCase& sim) {
                     {"pcie", d.foreign.pcie},
                     {"compute_stretch", d.foreign.compute_stretch},
                     {"stream_stretch", d.foreign.stream_stretch},
-                    {"latency_stretch", d.foreign.latency_stretch},
                     {"age_s", d.foreign.age_s},
                     {"valid", d.foreign.valid}};
   out["residents"] = Json::array();
@@ -178,7 +177,6 @@ DeviceState DeviceFrom(const Json& json) {
   d.foreign.dram = Get<double>(foreign, "dram");
   d.foreign.pcie = Get<double>(foreign, "pcie");
   d.foreign.stream_stretch = Get<double>(foreign, "stream_stretch");
-  d.foreign.latency_stretch = Get<double>(foreign, "latency_stretch");
   d.foreign.compute_stretch = Get<double>(foreign, "compute_stretch");
   d.foreign.age_s = Get<double>(foreign, "age_s");
   d.foreign.valid = Get<bool>(foreign, "valid");

@@ -23,19 +23,8 @@ Result<std::unique_ptr<world::World>> MakeTableWorld(const SimFlags& flags, cons
     return Usage("world W1 needs --truth times.csv (measured rows; `hase import` writes them)");
   }
   HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  auto world = std::make_unique<world::TableWorld>(sim.cluster);
-  if (flags.truth.empty()) {
-    // Without a truth the estimates are: predictions are exact.
-    for (uint32_t j = 0; j < sim.jobs.size(); ++j) {
-      for (uint32_t t = 0; t < sim.cluster.types.size(); ++t) {
-        const int64_t batch = sim.jobs[j].job.batch;
-        const auto* e = sim.estimator->Find(sim.jobs[j].model, DeviceTypeId(t), batch);
-        if (!e) continue;
-        world->Set(sim.jobs[j].model, DeviceTypeId(t), batch,
-                   {e->latency_s, e->load_s, e->memory()});
-      }
-    }
-  } else {
+  auto world = ExactWorld(sim);
+  if (!flags.truth.empty()) {
     HASE_ASSIGN_OR_RETURN(*world, world::TableWorld::Parse(path, text, sim.models, sim.cluster));
   }
   if (!flags.slowdown.empty()) {
@@ -147,6 +136,18 @@ class OwnedPredictor : public latency::Estimator {
 
 }  // namespace
 
+std::unique_ptr<world::TableWorld> ExactWorld(const SimCase& sim) {
+  auto world = std::make_unique<world::TableWorld>(sim.cluster);
+  for (const auto& job : sim.jobs) {
+    for (uint32_t t = 0; t < sim.cluster.types.size(); ++t) {
+      const auto* e = sim.estimator->Find(job.model, DeviceTypeId(t), job.job.batch);
+      if (!e) continue;
+      world->Set(job.model, DeviceTypeId(t), job.job.batch, {e->latency_s, e->load_s, e->memory()});
+    }
+  }
+  return world;
+}
+
 Result<std::unique_ptr<world::World>> MakeWorld(const SimFlags& flags, uint64_t seed,
                                                 const SimCase& sim) {
   if (flags.world == "W1") return MakeTableWorld(flags, sim);
@@ -168,10 +169,10 @@ Result<std::unique_ptr<model::ModelLibrary>> MakeLibrary(const SimCase& sim) {
   return library;
 }
 
-Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase& sim, bool spec_only,
+Result<std::unique_ptr<latency::Estimator>> MakePredictor(const SimCase& sim,
                                                           std::vector<latency::Sample> samples) {
-  HASE_ASSIGN_OR_RETURN(auto predicting, Predicting::Make(sim.library.get(), sim.cluster.types,
-                                                          std::move(samples), {}, spec_only));
+  HASE_ASSIGN_OR_RETURN(auto predicting,
+                        Predicting::Make(sim.library.get(), sim.cluster.types, std::move(samples)));
   return std::make_unique<OwnedPredictor>(std::move(predicting), sim.models.size(),
                                           sim.cluster.types.size());
 }

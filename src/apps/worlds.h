@@ -8,19 +8,22 @@
 #include "latency/estimator.h"
 #include "latency/sample.h"
 #include "workload/generator.h"
+#include "world/table_world.h"
 #include "world/world.h"
 
 namespace hase::apps {
 
-// The shipped predictor for the models and device types of `sim`; `spec_only`: the roofline of the
-// data sheet in its place (the ablation estimates=spec). `samples`: what was measured here.
+// The shipped predictor for the models and device types of `sim`. `samples`: what was measured
+// here.
 Result<std::unique_ptr<latency::Estimator>> MakePredictor(
-    const execution::SimCase& sim, bool spec_only = false,
-    std::vector<latency::Sample> samples = {});
+    const execution::SimCase& sim, std::vector<latency::Sample> samples = {});
 
 // W1, W2 or W3; borrows sim.cluster, sim.estimator (W2) and sim.library (W3).
 Result<std::unique_ptr<world::World>> MakeWorld(const SimFlags& flags, uint64_t seed,
                                                 const execution::SimCase& sim);
+
+// The world in which every prediction of sim.estimator is exact.
+std::unique_ptr<world::TableWorld> ExactWorld(const execution::SimCase& sim);
 
 // Solo seconds per input by (model name, device type, batch), for sizing generated jobs: a fixed
 // reference that no policy and no world changes.

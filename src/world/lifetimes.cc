@@ -37,7 +37,9 @@ Lifetimes LifetimesOf(std::span<const ServingInstance> instances, const ServingT
         next = std::min(next, other.to_s);
       }
       if (used <= room) break;
-      if (instance.replaces && !gap) {
+      const bool frees_here = instance.replaces &&
+                              instances[*instance.replaces].server.device == instance.server.device;
+      if (frees_here && !gap) {
         gap = true;
         continue;
       }

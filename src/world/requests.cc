@@ -204,7 +204,8 @@ class DeviceRun {
       const size_t full = static_cast<size_t>(
           setting != nullptr ? std::clamp<int64_t>(setting->batch, 1, instance.server.batch)
                              : instance.server.batch);
-      const bool waited = now - q.waiting[q.head].time >= instance.max_wait_s - 1e-12;
+      // NextTimer's own expression: a difference would round, and never come true late in a run.
+      const bool waited = now >= q.waiting[q.head].time + instance.max_wait_s;
       if (q.size() < full && !waited) continue;
       const size_t take = std::min(full, q.size());
       const auto first = q.waiting.begin() + static_cast<ptrdiff_t>(q.head);

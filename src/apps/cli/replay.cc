@@ -19,7 +19,6 @@
 #include "measurement/metrics.h"
 #include "measurement/store.h"
 #include "workload/reader.h"
-#include "world/table_world.h"
 
 namespace hase::cli {
 namespace {
@@ -69,17 +68,9 @@ Result<std::unique_ptr<Queue>> Open(measurement::Store& store, const fs::path& s
   }
   sim.library = std::move(queue->models.library);
   sim.models = queue->models.table;
-  HASE_ASSIGN_OR_RETURN(sim.estimator, apps::MakePredictor(sim, false, std::move(known)));
+  HASE_ASSIGN_OR_RETURN(sim.estimator, apps::MakePredictor(sim, std::move(known)));
   sim.jobs = queue->models.inputs;
-  auto world = std::make_unique<world::TableWorld>(sim.cluster);
-  for (const auto& job : sim.jobs) {
-    for (uint32_t t = 0; t < sim.cluster.types.size(); ++t) {
-      const auto* e = sim.estimator->Find(job.model, DeviceTypeId(t), job.job.batch);
-      if (!e) continue;
-      world->Set(job.model, DeviceTypeId(t), job.job.batch, {e->latency_s, e->load_s, e->memory()});
-    }
-  }
-  sim.world = std::move(world);
+  sim.world = apps::ExactWorld(sim);
   return queue;
 }
 
@@ -108,8 +99,11 @@ Result<Compared> Compare(const Queue& queue, const measurement::StoredRun& run,
     if (e.kind == "started") real_device.emplace(e.job, e.device);
   }
   for (const auto& r : outcome.runs) {
-    simulated_device.emplace(queue.sim.jobs[r.job.index()].job.job_id,
-                             queue.sim.cluster.devices[r.slots[0].device.index()].name);
+    std::string names;  // as the event log joins a gang's
+    for (const auto& slot : r.slots) {
+      names += (names.empty() ? "" : "+") + queue.sim.cluster.devices[slot.device.index()].name;
+    }
+    simulated_device.emplace(queue.sim.jobs[r.job.index()].job.job_id, std::move(names));
   }
   std::vector<double> errors;
   int same = 0;
@@ -119,7 +113,8 @@ Result<Compared> Compare(const Queue& queue, const measurement::StoredRun& run,
     if (at == real_end.end() || !outcome.jobs[j].end) continue;
     const double real = at->second - ToSeconds(job.arrival);
     const double simulated = ToSeconds(*outcome.jobs[j].end - job.arrival);
-    if (real > 0) errors.push_back(std::abs(simulated / real - 1));
+    if (real <= 0) continue;
+    errors.push_back(std::abs(simulated / real - 1));
     same += real_device[job.job_id] == simulated_device[job.job_id];
   }
   if (!errors.empty()) {

@@ -35,10 +35,13 @@ struct Flags {
 struct Setting {
   double load = 0;  // 0 = offline
   bool by_flow() const { return load > 0 && load < 1; }
-  apps::Bounds bounds;
-  double bound() const { return by_flow() ? bounds.mean_flow_s : bounds.makespan_s; }
+  std::optional<apps::Bounds> bounds;  // none where faults were injected: they change the truth
+  double bound() const { return by_flow() ? bounds->mean_flow_s : bounds->makespan_s; }
   double value(const Metrics& m) const { return by_flow() ? m.mean_completion_s : m.makespan_s; }
 };
+
+// The engine starts a job again at most once after running out of memory.
+constexpr uint64_t kMostStarts = 2;
 
 struct PolicyResult {
   std::string name;
@@ -63,8 +66,6 @@ std::string FileFor(const std::string& path, const std::string& policy, bool alo
   return path.substr(0, cut) + "." + policy + path.substr(cut);
 }
 
-bool IsSpec(const std::string& policy) { return policy.find("estimates=spec") != policy.npos; }
-
 Result<Metrics> RunPolicy(const Flags& flags, const execution::SimCase& sim,
                           const std::string& name, bool alone, apps::SimReport& report,
                           SeedResult& result) {
@@ -80,7 +81,7 @@ Result<Metrics> RunPolicy(const Flags& flags, const execution::SimCase& sim,
   apps::DecisionTee tee(flags.decisions.empty() ? nullptr : &decisions, sink.get());
   HASE_ASSIGN_OR_RETURN(const auto outcome,
                         execution::RunCase(sim, snapshots ? snapshot : *policy, journal,
-                                           tee.empty() ? nullptr : &tee, IsSpec(name)));
+                                           tee.empty() ? nullptr : &tee));
   if (snapshots && snapshot.text().empty()) {
     return Invalid(
         fmt::format("--snapshot-at {}: {} has no such decision", flags.snapshot_at, name));
@@ -108,9 +109,7 @@ Result<SeedResult> RunSeed(const Flags& flags, uint64_t seed, apps::SimReport& r
   result.seed = seed;
   result.devices = sim->cluster.devices.size();
   result.jobs = sim->jobs.size();
-  const apps::SimTruth truth(*sim);
-  result.setting.load = apps::TrueLoad(*sim, truth);
-  result.setting.bounds = apps::LowerBounds(*sim, truth);
+  result.setting.load = apps::TrueLoad(*sim, apps::SimTruth(*sim));
   std::optional<double> round_robin;
   const bool alone = flags.policies.size() == 1;
   for (const auto& name : flags.policies) {
@@ -118,6 +117,11 @@ Result<SeedResult> RunSeed(const Flags& flags, uint64_t seed, apps::SimReport& r
     if (name == "round-robin") round_robin = result.setting.value(m);
     result.policies.push_back({name, m, std::nullopt});
   }
+  if (!sim->faults.empty()) return result;
+  const bool retried = std::ranges::any_of(
+      result.policies, [](const auto& p) { return p.metrics.out_of_memory > 0; });
+  result.setting.bounds =
+      apps::LowerBounds(*sim, apps::SimTruth(*sim, 0.01, retried ? kMostStarts : 1));
   if (!round_robin) {  // the yardstick of closed_gap, not printed
     HASE_ASSIGN_OR_RETURN(const auto policy, placement::MakePolicy("round-robin"));
     execution::NullJournal nothing;
@@ -164,16 +168,19 @@ Json PolicyJson(const PolicyResult& p) {
 }
 
 Json SeedJson(const Flags& flags, const SeedResult& r) {
+  const auto bound = [&](double apps::Bounds::* which) {
+    return r.setting.bounds ? Json(*r.setting.bounds.*which) : Json(nullptr);
+  };
   Json out;
   out["world"] = flags.sim.world;
   out["seed"] = r.seed;
   out["devices"] = r.devices;
   out["jobs"] = r.jobs;
   out["load"] = r.setting.load;
-  out["lower_bound_s"] = r.setting.bounds.makespan_s;
-  out["mean_flow_bound_s"] = r.setting.bounds.mean_flow_s;
+  out["lower_bound_s"] = bound(&apps::Bounds::makespan_s);
+  out["mean_flow_bound_s"] = bound(&apps::Bounds::mean_flow_s);
   const auto& b = r.setting.bounds;
-  out["largest_job_of_bound"] = b.makespan_s > 0 ? b.largest_job_s / b.makespan_s : 0;
+  out["largest_job_of_bound"] = b && b->makespan_s > 0 ? b->largest_job_s / b->makespan_s : 0;
   out["closed_gap_of"] = r.setting.by_flow() ? "mean_completion_s" : "makespan_s";
   out["policies"] = Json::array();
   for (const auto& p : r.policies) out["policies"].push_back(PolicyJson(p));
@@ -238,18 +245,21 @@ void PrintSummary(const std::vector<SeedResult>& results) {
 }
 
 void PrintTable(const Flags& flags, const SeedResult& r) {
-  fmt::print("world {}, seed {}: {} jobs on {} devices, {}; lower bound {:.1f} s\n",
-             flags.sim.world, r.seed, r.jobs, r.devices,
+  const auto& bounds = r.setting.bounds;
+  fmt::print("world {}, seed {}: {} jobs on {} devices, {}; {}\n", flags.sim.world, r.seed, r.jobs,
+             r.devices,
              r.setting.load > 0 ? fmt::format("load {:.2f}", r.setting.load) : "all at once",
-             r.setting.bounds.makespan_s);
+             bounds ? fmt::format("lower bound {:.1f} s", bounds->makespan_s)
+                    : "no lower bound under faults");
   fmt::print("{:<24} {:>11} {:>8} {:>12} {:>10} {:>6} {:>9} {:>11}\n", "policy", "makespan s",
              "gap", "completion s", "p99 wait s", "util", "promises", "decide us");
   for (const auto& p : r.policies) {
     const Metrics& m = p.metrics;
     fmt::print(
-        "{:<24} {:>11.1f} {:>8.3f} {:>12.1f} {:>10.1f} {:>6.2f} {:>4}/{:<4} {:>5.0f}/{:<5.0f}\n",
-        p.name, m.makespan_s, p.closed_gap.value_or(0), m.mean_completion_s, m.p99_wait_s,
-        m.utilisation, m.promises_kept, m.promises_made, m.decision_p50_us, m.decision_p99_us);
+        "{:<24} {:>11.1f} {:>8} {:>12.1f} {:>10.1f} {:>6.2f} {:>4}/{:<4} {:>5.0f}/{:<5.0f}\n",
+        p.name, m.makespan_s, p.closed_gap ? fmt::format("{:.3f}", *p.closed_gap) : "-",
+        m.mean_completion_s, m.p99_wait_s, m.utilisation, m.promises_kept, m.promises_made,
+        m.decision_p50_us, m.decision_p99_us);
     if (m.failed + m.rejected > 0) {
       fmt::print("  {} failed, {} rejected, {} out of memory\n", m.failed, m.rejected,
                  m.out_of_memory);
@@ -286,8 +296,9 @@ Result<int> Simulate(const Flags& flags) {
   if (!flags.json && results.size() > 1) PrintSummary(results);
   if (!flags.report.empty()) {
     if (results.size() > 1) report.SetSeeds(SeedTable(results));
-    HASE_RETURN_IF_ERROR(
-        report.Write(flags.report, flags.sim.world, results.back().setting.bounds.makespan_s));
+    const auto& bounds = results.back().setting.bounds;
+    HASE_RETURN_IF_ERROR(report.Write(flags.report, flags.sim.world,
+                                      bounds ? std::optional(bounds->makespan_s) : std::nullopt));
   }
   return infeasible ? 3 : 0;
 }
@@ -315,7 +326,9 @@ void AddSimFlags(CLI::App& command, apps::SimFlags& f) {
 Action SetUpSimulate(CLI::App& command) {
   auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
   AddSimFlags(command, flags->sim);
-  command.add_option("--policy", flags->policies, "one or several, separated by commas")
+  command
+      .add_option("--policy", flags->policies,
+                  "one or several, separated by commas (round-robin,mct)")
       ->delimiter(';');
   command.add_option("--seeds", flags->seeds, "several seeds: 1,2,3")->delimiter(',');
   command.add_option("--events", flags->events, "write the event log (JSON Lines)");
@@ -329,8 +342,8 @@ Action SetUpSimulate(CLI::App& command) {
   return [flags]() -> Result<int> {
     flags->policies = apps::SplitPolicies(flags->policies);
     HASE_ASSIGN_OR_RETURN(flags->when, apps::ParseSnapshotWhen(flags->snapshot_at));
-    if (!flags->snapshot.empty() && !flags->seeds.empty()) {
-      return Usage("--snapshot keeps one decision: give --seed, not --seeds");
+    if (!flags->seeds.empty() && !(flags->snapshot + flags->events + flags->decisions).empty()) {
+      return Usage("--snapshot, --events and --decisions keep one run: give --seed, not --seeds");
     }
     return Simulate(*flags);
   };
