@@ -6,17 +6,19 @@
 //   compute    multiply-adds in registers
 //   bandwidth  c[i] += a[i] over 256 MiB
 //   mixed      20 us of one, then 20 us of the other
-//   chase      dependent reads all over 256 MiB
+//   chase      dependent reads and writes all over 128 MiB
 //   cache      reads and writes all over 6 MiB, which no core's own cache holds
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -106,11 +108,20 @@ int main(int argc, char** argv) {
   const std::string kind = argv[1], core = argv[4];
   const double duty = std::atof(argv[2]), seconds = std::atof(argv[5]);
   const int threads = std::atoi(argv[3]);
+  constexpr std::string_view kKinds[] = {"compute", "bandwidth", "mixed", "chase", "cache"};
+  if (std::ranges::find(kKinds, kind) == std::end(kKinds)) {
+    std::fprintf(stderr, "hase_stranger: unknown kind %s\n", kind.c_str());
+    return 2;
+  }
   if (!(duty > 0) || threads < 1 || !(seconds > 0)) {
     std::fprintf(stderr, "hase_stranger: duty, threads and seconds must be above 0\n");
     return 2;
   }
   if (core != "any") {
+    if (core.empty() || core.find_first_not_of("0123456789") != std::string::npos) {
+      std::fprintf(stderr, "hase_stranger: core %s is neither a number nor any\n", core.c_str());
+      return 2;
+    }
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(static_cast<size_t>(std::atoi(core.c_str())), &set);
@@ -119,9 +130,9 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  if (fork() > 0) _exit(0);
+  if (const pid_t child = fork(); child != 0) _exit(child < 0);
   setsid();
-  if (fork() > 0) _exit(0);
+  if (const pid_t child = fork(); child != 0) _exit(child < 0);
   std::printf("%d\n", getpid());
   std::fflush(stdout);
   std::fclose(stdout);

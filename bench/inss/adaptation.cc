@@ -52,7 +52,12 @@ int RunAdapt(const RunOptions& options) {
     placement::InssOptions cheap;
     cheap.objective = placement::ServiceObjective::kMinCost;
     const auto plan = placement::InssPolicy(cheap).Decide(view);
-    const double clairvoyant = serving::ClairvoyantCost(arena, kHour, 60);
+    const auto reference = serving::ClairvoyantCost(arena, kHour, 60);
+    if (!reference) {
+      fmt::print("seed {}: {}; no plan holds the greatest rates\n", seed, Describe(loaded.given));
+      continue;
+    }
+    const double clairvoyant = *reference;
     fmt::print("seed {}: {}; clairvoyant {:.2f}\n", seed, Describe(loaded.given), clairvoyant);
     const std::pair<AdaptLevel, const char*> levels[] = {{AdaptLevel::kNothing, "none"},
                                                          {AdaptLevel::kBatches, "batches"},

@@ -42,8 +42,8 @@ void OneCase(const std::string& name, const serving::LoadedCase& loaded, const R
         continue;
       }
       cost[policy] = arena.CostPerHour(plan.instances);
-      late[policy] = arena.Judge(plan.instances, {}, 100 + static_cast<uint64_t>(seed))
-                         .at_plan.late_fraction();
+      late[policy] =
+          arena.Judge(plan.instances, {}, 100 + static_cast<uint64_t>(seed)).late_fraction();
       fmt::print("  {} {:.2f}/h on {} (late {:.2f} %)", policy, cost[policy],
                  arena.DevicesUsed(plan.instances), 100 * late[policy]);
     }

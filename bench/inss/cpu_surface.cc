@@ -1,4 +1,4 @@
-// Measures the CPU surface: a seeded sample of 80 solo, 60 pair and 30 triple points over six zoo
+// Measures the CPU surface: a seeded sample of 80 solo, 60 pair and 30 triple points over seven zoo
 // models × batches × shares, each share a quota of all cores that the kernel enforces, all tenants
 // of a point running without pause. Writes one row per tenant; resumes a file it began, and stops
 // by itself after a given time, so it can be run in pieces while the machine is quiet.

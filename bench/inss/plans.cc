@@ -42,6 +42,7 @@ Run PlanAndJudge(const placement::ServicePolicyRow& row, const Arena& arena,
 }
 
 void Detail(const Arena& arena, const placement::ServiceView& view, const Run& run) {
+  if (run.judged.at_plan.services.empty()) return;  // somebody was left out: nobody was served
   for (size_t s = 0; s < view.services.size(); ++s) {
     const auto& world = run.judged.at_plan.services[s];
     double run_ms = 0, rate = 0;
@@ -91,7 +92,7 @@ void OneCase(const std::string& name, const std::string& mix, const serving::Loa
       const std::string policy(row.name);
       const Run run =
           PlanAndJudge(row, arena, view, 100 + static_cast<uint64_t>(seed), options.margin);
-      const double late = run.judged.at_plan.late_fraction();
+      const double late = run.judged.late_fraction();
       here.Add(policy, run.judged.throughput_rps());
       if (seed == 1)
         fmt::print(
@@ -112,8 +113,12 @@ void OneCase(const std::string& name, const std::string& mix, const serving::Loa
     }
   }
   const double plain = std::max(here.Of("dedicated"), here.Of("equal-share"));
-  fmt::print("  inss / best plain {:.2f}", here.Of("inss") / plain);
-  sum.means.Add("best plain", here.Of("inss") / plain);
+  if (plain >= 1e-3) {
+    fmt::print("  inss / best plain {:.2f}", here.Of("inss") / plain);
+    sum.means.Add("best plain", here.Of("inss") / plain);
+  } else {
+    fmt::print("  inss / best plain -");
+  }
   for (const char* rival : {"dedicated", "equal-share", "gpulet", "igniter", "parvagpu"}) {
     if (here.Of(rival) < 1e-3) {  // served nobody: no ratio
       fmt::print(", {} -", rival);

@@ -27,9 +27,9 @@ int RunPlans(const RunOptions& options);
 int RunCost(const RunOptions& options);
 // Error of the corrected share law on the world's surfaces, off the nine points.
 int RunFit(const RunOptions& options);
-// Plan and re-plan times.
 // ParvaGPU rows from the kernel-level prediction alone.
 int RunParva(const RunOptions& options);
+// Plan and re-plan times.
 int RunScale();
 int RunReplan();
 // Rates that drift and burst: attainment and cost, by what the adapter may do.

@@ -85,10 +85,10 @@ bool HostFits(const QueuedJob& job, const NodeState& node) {
 }
 
 bool HostFitsMembers(const QueuedJob& job, const NodeState& node, int members) {
-  QueuedJob all = job;
-  all.host_cores_milli *= members;
-  all.host_memory = job.host_memory * members;
-  return HostFits(all, node);
+  NodeState each = node;  // what is free for one member
+  each.cores_milli_free /= members;
+  each.memory_free = Bytes(node.memory_free.value() / members);
+  return HostFits(job, each);
 }
 
 void PlanBook::Begin(const PlanningView& view) {

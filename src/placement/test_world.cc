@@ -165,15 +165,7 @@ void TestWorld::ApplyStart(const Start& start, Outcome& outcome) {
   ++test.job.running_parts;
   if (test.first_start_s < 0) {
     test.first_start_s = ToSeconds(now_);
-    const Promise& promised = test.job.promise;
-    if (!promised.devices.empty() && promised.deviation > Nanos(0)) {
-      promise_outcomes_.push_back(
-          {ToSeconds(now_ - promised.expected) / ToSeconds(promised.deviation),
-           now_ <= promised.from});
-      if (promise_outcomes_.size() > kPromiseOutcomes) {
-        promise_outcomes_.erase(promise_outcomes_.begin());
-      }
-    }
+    NoteOutcome(test.job.promise, now_, promise_outcomes_);
     for (Kept& promise : outcome.promises) {
       if (promise.job == start.job) promise.kept = ToSeconds(now_) <= promise.from_s + 1e-6;
     }

@@ -35,6 +35,16 @@ struct PromiseOutcome {
   bool kept = false;
 };
 
+constexpr size_t kPromiseOutcomes = 256;
+// A job starts for the first time: how its promise came out joins the newest kPromiseOutcomes.
+inline void NoteOutcome(const Promise& promise, Nanos start,
+                        std::vector<PromiseOutcome>& outcomes) {
+  if (promise.devices.empty() || promise.deviation <= Nanos(0)) return;
+  if (outcomes.size() >= kPromiseOutcomes) outcomes.erase(outcomes.begin());
+  outcomes.push_back(
+      {ToSeconds(start - promise.expected) / ToSeconds(promise.deviation), start <= promise.from});
+}
+
 struct QueuedJob {
   JobId id;
   ModelId model;
@@ -124,7 +134,6 @@ struct PlanningView {
   // How promises made under uncertainty came out, oldest first: the engine keeps the last few.
   std::span<const PromiseOutcome> promise_outcomes;
 };
-inline constexpr size_t kPromiseOutcomes = 256;
 
 struct ServiceDemand {
   ServiceId id;

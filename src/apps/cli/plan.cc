@@ -65,8 +65,7 @@ Json WhyJson(const serving::Why& why) {
 }
 
 Json InstancesJson(const serving::Arena& arena, const placement::ServiceView& view,
-                   const Planned& p, size_t service) {
-  const placement::CapacityTable table(view, arena.model(), placement::InssOptions().margin);
+                   const placement::CapacityTable& table, const Planned& p, size_t service) {
   Json list = Json::array();
   for (size_t i = 0; i < p.plan.instances.size(); ++i) {
     const auto& instance = p.plan.instances[i];
@@ -102,12 +101,13 @@ Json ToJson(const serving::Arena& arena, const placement::ServiceView& view, con
     out["bound_fraction"] = *p.bound_fraction;
   else
     out["bound_fraction"] = nullptr;
-  out["slo_violation_fraction"] = p.judged.at_plan.late_fraction();
+  out["slo_violation_fraction"] = p.judged.late_fraction();
   out["services"] = Json::array();
+  const placement::CapacityTable table(view, arena.model(), placement::InssOptions().margin);
   for (size_t s = 0; s < view.services.size(); ++s) {
     Json service = {{"name", arena.given().services[s].name},
                     {"slo_ms", view.services[s].slo_ms},
-                    {"instances", InstancesJson(arena, view, p, s)}};
+                    {"instances", InstancesJson(arena, view, table, p, s)}};
     if (s < p.judged.at_plan.services.size()) {
       const auto& o = p.judged.at_plan.services[s];
       service["world"] = {{"p50_ms", o.p50_ms},
@@ -130,7 +130,7 @@ void Print(const serving::Arena& arena, const placement::ServiceView& view, cons
   fmt::print(
       "{}: {:.0f} requests/s planned, {:.0f} in the world, {} devices, {:.2f}/h, late {:.2f} %",
       p.name, p.throughput, p.judged.throughput_rps(), p.devices, p.cost,
-      100 * p.judged.at_plan.late_fraction());
+      100 * p.judged.late_fraction());
   if (p.bound_fraction) fmt::print(", {:.0f} % of the bound", 100 * *p.bound_fraction);
   fmt::print(", planned in {:.1f} ms\n", p.plan_ms);
   for (size_t i = 0; i < p.plan.instances.size(); ++i) {
@@ -187,7 +187,7 @@ Result<int> Plan(const Flags& flags) {
   for (const auto& name : SplitList(flags.policies)) {
     HASE_ASSIGN_OR_RETURN(const Planned p, PlanWith(name, flags, objective, arena, view));
     infeasible = infeasible || !p.plan.rejected.empty() || p.plan.instances.empty();
-    out["policies"].push_back(ToJson(arena, view, p));
+    if (flags.json || !flags.report.empty()) out["policies"].push_back(ToJson(arena, view, p));
     if (!flags.json) Print(arena, view, p);
     for (const auto& r : p.plan.rejected)
       fmt::print(stderr, "hase plan: {}: service {}: {}{}\n", p.name,

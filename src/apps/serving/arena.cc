@@ -245,9 +245,11 @@ Judgement Arena::Judge(std::span<const placement::Instance> instances,
     return Serve(instances, scaled, world::ArrivalPattern::kPoisson, seconds, seed);
   };
   judgement.at_plan = serve(1);
-  for (size_t s = 0; s < planned_ms.size(); ++s)
+  for (size_t s = 0; s < planned_ms.size(); ++s) {
+    if (planned_ms[s] <= 0) continue;  // refused
     judgement.response_error.push_back(
-        judgement.at_plan.services[s].at_percentile_ms / std::max(1e-9, planned_ms[s]) - 1);
+        judgement.at_plan.services[s].at_percentile_ms / planned_ms[s] - 1);
+  }
   double low = 0.02, high = 8;
   if (!serve(low).every_objective_kept(asked)) return judgement;
   while (high / low > 1.01) {

@@ -34,6 +34,8 @@ struct Judgement {
   double planned_rps = 0;
   double scale = 0;  // greatest factor on the planned rates that keeps every objective
   double throughput_rps() const { return planned_rps * scale; }
+  // 1 where nobody was served, because the plan leaves somebody out.
+  double late_fraction() const { return at_plan.services.empty() ? 1 : at_plan.late_fraction(); }
   std::vector<double> planned_ms;  // as given
   // Of planned and simulated response at each service's percentile, world / plan - 1.
   std::vector<double> response_error;

@@ -147,7 +147,7 @@ DriftOutcome ServeDrift(const Arena& arena, const placement::ServicePlan& plan,
   return outcome;
 }
 
-double ClairvoyantCost(const Arena& arena, double duration_s, double every_s) {
+std::optional<double> ClairvoyantCost(const Arena& arena, double duration_s, double every_s) {
   auto view = arena.View();
   const auto& services = arena.given().services;
   double cost = 0;
@@ -166,6 +166,7 @@ double ClairvoyantCost(const Arena& arena, double duration_s, double every_s) {
     options.objective = placement::ServiceObjective::kMinCost;
     options.orders = 4;
     const auto plan = placement::InssPolicy(options).Decide(now);
+    if (plan.instances.empty()) return std::nullopt;
     cost += arena.CostPerHour(plan.instances) * every_s / 3600;
   }
   return cost;

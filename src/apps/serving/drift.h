@@ -34,7 +34,7 @@ DriftOutcome ServeDrift(const Arena& arena, const placement::ServicePlan& plan,
                         const DriftOptions& options);
 
 // What a plan made anew every `every_s` at the greatest rates of that time would cost, moves free
-// and known beforehand.
-double ClairvoyantCost(const Arena& arena, double duration_s, double every_s);
+// and known beforehand; nullopt if there is a time for which no plan is found.
+std::optional<double> ClairvoyantCost(const Arena& arena, double duration_s, double every_s);
 
 }  // namespace hase::serving

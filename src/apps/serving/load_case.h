@@ -19,7 +19,7 @@ struct LoadedCase {
 // The trained predictor over these types, and the services' models in the library's kernel lists.
 Result<LoadedCase> MakeCase(cluster::Cluster cluster, std::vector<workload::Service> services);
 
-// Errors name the file, line and column. Rates of 0 are invalid: a service asks for something.
+// Errors name the file, line and column.
 Result<LoadedCase> LoadCase(const std::string& cluster_file, const std::string& services_file);
 
 }  // namespace hase::serving

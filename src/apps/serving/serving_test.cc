@@ -200,7 +200,7 @@ TEST(Plans, InssKeepsTheObjectivesInTheWorld) {
       (*placement::MakeServicePolicy("inss", placement::ServiceObjective::kMinCost))->Decide(view);
   ASSERT_FALSE(plan.instances.empty());
   EXPECT_LT(arena.DevicesUsed(plan.instances), 3);  // they fit fewer
-  EXPECT_LE(arena.Judge(plan.instances, {}, 5).at_plan.late_fraction(), 0.01);
+  EXPECT_LE(arena.Judge(plan.instances, {}, 5).late_fraction(), 0.01);
 }
 
 TEST(Plans, ImpossibleServicesAreRefusedByName) {

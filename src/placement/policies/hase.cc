@@ -63,15 +63,16 @@ void Hase::Order(const PlanningView& view) {
     if (!rejected_.empty() && std::ranges::find(rejected_, job.id) != rejected_.end()) continue;
     const double least = table_.Least(view, job);
     const double waited = ToSeconds(view.now - job.arrival);
-    Rank rank{2, job.priority + static_cast<int>(waited / options_.ageing_s), 0, job.arrival, &job};
+    Rank rank{Rank::kOrdinary, job.priority + static_cast<int>(waited / options_.ageing_s), 0,
+              job.arrival, &job};
     if (waited >= options_.overdue_s) {
-      rank.tier = 0;
+      rank.tier = Rank::kOverdue;
       rank.key = ToSeconds(job.arrival);
       rank.priority = 0;
     } else {
       if (job.deadline) {
         const double slack = ToSeconds(*job.deadline - view.now) - least;
-        if (slack >= 0 && slack < least) rank.tier = 1;
+        if (slack >= 0 && slack < least) rank.tier = Rank::kUrgent;
       }
       switch (options_.objective) {
         case Objective::kMakespan:

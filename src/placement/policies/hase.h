@@ -8,7 +8,8 @@
 //              the rest of the plan
 // 4. promises  the first `reservation_depth` blocked jobs hold one, made on the joint finish of all
 //              that is before them. A plan that would break one is made again, promised jobs first
-// 5. polish    makespan, small queues: moves and swaps off the device that ends last
+// 5. polish    makespan, small queues of ordinary jobs: moves and swaps off the device that ends
+//              last; with divisible jobs, also what saves work at the same end
 // 6. sharing   blocked jobs join residents, or start in pairs, where that is predicted to pay and
 //              no promise suffers
 // Idea of the two stages and of reservation with backfilling: the HASE paper; EASY and conservative
@@ -47,7 +48,8 @@ class Hase final : public Policy {
     Nanos finish() const { return spots.front().finish; }
   };
   struct Rank {
-    int tier;  // 0 overdue, 1 urgent, 2 the rest
+    enum Tier { kOverdue, kUrgent, kOrdinary };
+    Tier tier;
     int priority;
     double key;
     Nanos arrival;

@@ -123,7 +123,7 @@ void Hase::Polish(const PlanningView& view) {
     if (p.job->gang > 1 || p.job->host_cores_milli > 0 || p.job->host_memory > Bytes(0)) return;
   }
   for (const Rank& rank : order_) {
-    if (rank.tier != 2 || rank.priority != order_[0].priority) return;
+    if (rank.tier != Rank::kOrdinary || rank.priority != order_[0].priority) return;
   }
   constexpr double kNever = std::numeric_limits<double>::infinity();
   frontier_.Begin(view);

@@ -260,25 +260,24 @@ std::optional<Hase::Join> Hase::FindJoin(const PlanningView& view, const Planned
 }
 
 void Hase::StartJoin(const PlanningView& view, Planned& planned, const Join& join, Plan& plan) {
-  const Join* const best = &join;
   const QueuedJob& job = *planned.job;
   Start start;
   start.job = job.id;
-  start.slots = {best->slot};
+  start.slots = {join.slot};
   start.batch = job.batch;
   start.inputs = job.inputs_left;
-  start.record.predicted_finish = view.now + FromSeconds(best->finish_s);
+  start.record.predicted_finish = view.now + FromSeconds(join.finish_s);
   start.record.why = fmt::format(
       "joins {:.0f} % of device {} now, delaying its residents by {:.2f} s in all",
-      ToFraction(best->slot.share) * 100, best->slot.device.index(), best->company.inflicted_s);
-  start.record.candidates.push_back({best->slot.device, best->slot.share, view.now,
+      ToFraction(join.slot.share) * 100, join.slot.device.index(), join.company.inflicted_s);
+  start.record.candidates.push_back({join.slot.device, join.slot.share, view.now,
                                      start.record.predicted_finish,
-                                     FromSeconds(best->company.inflicted_s), "share"});
+                                     FromSeconds(join.company.inflicted_s), "share"});
   start.record.candidates.push_back({planned.spots[0].device, kWholeDevice, planned.start(),
                                      planned.finish(), Nanos(0), "waits"});
-  book_.Add(job, best->slot, best->memory);
+  book_.Add(job, join.slot, join.memory);
   const JobId joined[] = {job.id};
-  TakeIntoChain(best->slot.device, joined, best->company.Shift());
+  TakeIntoChain(join.slot.device, joined, join.company.Shift());
   co_located_ = true;
   planned.started = true;
   plan.decisions.emplace_back(std::move(start));

@@ -102,6 +102,15 @@ std::vector<AdaptAction> ServiceAdapter::OnRate(Nanos now, size_t service, doubl
   return Actions();
 }
 
+// A neighbour may not stand the whole gain: half of it is tried, and half again.
+void ServiceAdapter::Raise(const Where& where, double wish) {
+  const double before = ledger_->On(where.device)[where.position].rate_rps;
+  for (int tries = 0; tries < 4 && wish > before * (1 + kNoise); ++tries) {
+    if (ledger_->SetRate(where.device, where.position, wish)) return;
+    wish = before + (wish - before) / 2;
+  }
+}
+
 double ServiceAdapter::DealOver(size_t service, double rate) {
   const auto all = InstancesOf(service);
   double dealt = 0;
@@ -114,12 +123,7 @@ double ServiceAdapter::DealOver(size_t service, double rate) {
     for (size_t j = k + 1; j < all.size(); ++j)
       other += ledger_->On(all[j].device)[all[j].position].rate_rps;
     const double most = ledger_->Sustained(w.device, w.position);
-    double wish = std::clamp(left - other, before, std::max(before, most));
-    // A neighbour may not stand the whole: halve the gain until it does.
-    for (int tries = 0; tries < 4 && wish > before * (1 + kNoise); ++tries) {
-      if (ledger_->SetRate(w.device, w.position, wish)) break;
-      wish = tries == 3 ? before : before + (wish - before) / 2;
-    }
+    Raise(w, std::clamp(left - other, before, std::max(before, most)));
     const double now = ledger_->On(w.device)[w.position].rate_rps;
     if (std::abs(now - before) > kNoise * rate) Touch(w.device);
     dealt += now;
@@ -152,11 +156,7 @@ double ServiceAdapter::GrowShares(size_t service, double missing) {
     if (id != 0) ledger_->SetIdentity(w.device, w.position, 0, id);
     Touch(w.device);
     const double most = ledger_->Sustained(w.device, w.position);
-    double wish = std::min(before + missing, most);
-    for (int tries = 0; tries < 4 && wish > before; ++tries) {
-      if (ledger_->SetRate(w.device, w.position, wish)) break;
-      wish = before + (wish - before) / 2;
-    }
+    Raise(w, std::min(before + missing, most));
     missing -= ledger_->On(w.device)[w.position].rate_rps - before;
   }
   return missing;
@@ -189,17 +189,13 @@ void ServiceAdapter::Shrink(size_t service, double rate) {
     return ledger_->On(a.device)[a.position].rate_rps < ledger_->On(b.device)[b.position].rate_rps;
   });
   double surplus = Provisioned(service) - rate;
-  size_t kept = all.size();
   for (const Where& w : all) {
     const Placed p = ledger_->On(w.device)[w.position];
     if (surplus <= 0) break;
-    if (options_.level >= AdaptLevel::kPlacement && kept > 1 && p.rate_rps <= surplus) {
+    if (options_.level >= AdaptLevel::kPlacement && all.size() > 1 && p.rate_rps <= surplus) {
       ledger_->Remove(w.device, w.position);
       Touch(w.device);
-      surplus -= p.rate_rps;
-      --kept;
-      // Positions on this device have moved: the next call goes on.
-      break;
+      break;  // positions on this device have moved: the next call goes on
     }
     const double less = std::max(p.rate_rps - surplus, rate * 0.02);
     if (!ledger_->SetRate(w.device, w.position, less)) continue;
@@ -235,7 +231,8 @@ bool ServiceAdapter::Vacate(DeviceId device, bool open_others) {
   for (const Placed& p : residents) {
     const size_t from = touched.size();
     if (!placer.Place(p.service, p.rate_rps, &touched)) return false;
-    if (touched.size() - from > 2) return false;  // too many pieces
+    const size_t pieces = touched.size() - from;
+    if (pieces == 0 || pieces > 2) return false;  // nothing to move, or too much
     const auto& there = trial.On(touched[from]);
     // The new one stands last where it was taken.
     trial.SetIdentity(touched[from], there.size() - 1, 0, p.id);
@@ -271,7 +268,7 @@ std::vector<AdaptAction> ServiceAdapter::OnDevice(DeviceId device, bool up) {
   const auto residents = ledger_->On(device);
   while (!ledger_->On(device).empty()) ledger_->Remove(device, ledger_->On(device).size() - 1);
   Touch(device);
-  for (const Placed& p : residents) unplaced_[p.service] = AddInstances(p.service, p.rate_rps);
+  for (const Placed& p : residents) unplaced_[p.service] += AddInstances(p.service, p.rate_rps);
   return Actions();
 }
 
@@ -299,7 +296,6 @@ std::vector<AdaptAction> ServiceAdapter::Actions() {
         if (a.replaces != 0) replaced[a.replaces] = true;
         ledger_->SetIdentity(d, i, a.id, 0);
         known_[a.id] = instance;
-        where_[a.id] = d;
         seen.push_back(a.id);
         actions.push_back(a);
         continue;
@@ -313,7 +309,7 @@ std::vector<AdaptAction> ServiceAdapter::Actions() {
   // Those of the touched devices that are gone.
   std::sort(seen.begin(), seen.end());
   for (auto it = known_.begin(); it != known_.end();) {
-    const DeviceId d = where_[it->first];
+    const DeviceId d = it->second.device;
     const bool here = std::find(touched_.begin(), touched_.end(), d) != touched_.end();
     if (!here || std::binary_search(seen.begin(), seen.end(), it->first)) {
       ++it;
@@ -321,7 +317,6 @@ std::vector<AdaptAction> ServiceAdapter::Actions() {
     }
     if (!replaced.contains(it->first))
       actions.push_back({AdaptAction::Kind::kStop, it->first, 0, it->second});
-    where_.erase(it->first);
     it = known_.erase(it);
   }
   touched_.clear();

@@ -56,7 +56,7 @@ class ServiceAdapter {
   std::vector<AdaptAction> OnTick(Nanos now);
 
   double CostPerHour() const;
-  // Rate that was asked for and could not be placed, by service.
+  // Rate that was asked for, headroom included, and could not be placed, by service.
   double Unplaced(size_t service) const { return unplaced_[service]; }
   const Ledger& ledger() const { return *ledger_; }
 
@@ -74,6 +74,7 @@ class ServiceAdapter {
   double DealOver(size_t service, double rate);         // what its instances take of it
   double GrowShares(size_t service, double missing);    // what could not be gained
   double AddInstances(size_t service, double missing);  // the same
+  void Raise(const Where& where, double wish);
   void Shrink(size_t service, double rate);
   bool Vacate(DeviceId device, bool open_others);
   void Touch(DeviceId device);
@@ -84,7 +85,6 @@ class ServiceAdapter {
   std::unique_ptr<Ledger> ledger_;
   std::vector<double> worth_;           // by device type: price
   std::map<uint32_t, Instance> known_;  // as last told, by id
-  std::map<uint32_t, DeviceId> where_;  // of the known
   std::vector<DeviceId> touched_;
   std::vector<std::optional<Nanos>> low_since_;  // by service
   std::vector<double> unplaced_;

@@ -75,7 +75,7 @@ class Provisioning {
     for (bool changed = true; changed && free >= 0;) {
       changed = false;
       for (size_t i = 0; i < a.residents.size(); ++i) {
-        if (Holds(a.residents, i, type)) continue;
+        if (Holds(a.residents, i, device)) continue;
         Placed& r = a.residents[i];
         if (r.step + 1 >= r.capacity->steps.size()) return std::nullopt;
         const int more = Ledger::Units(r.capacity->steps[r.step + 1]) - Ledger::Units(r.share());
@@ -89,15 +89,17 @@ class Provisioning {
     return a;
   }
 
-  bool Holds(std::vector<Placed>& residents, size_t i, DeviceTypeId type) const {
+  bool Holds(std::vector<Placed>& residents, size_t i, DeviceId device) const {
     latency::Neighbourhood others;
     for (size_t j = 0; j < residents.size(); ++j)
       if (j != i && residents[j].choice.option != nullptr)
         others.Add(residents[j].choice.option->LoadAt(residents[j].rate_rps));
     Placed& r = residents[i];
-    const auto law = table_.model().Law(table_.Demand(r.service).model, type);
+    const DeviceState& card = table_.view().devices[device.index()];
+    const auto law = table_.model().Law(table_.Demand(r.service).model, card.type);
     const double own = r.choice.option != nullptr ? r.choice.option->dram_demand : 0;
-    const double factor = latency::Interference(own, law, r.share().grant.mode, others);
+    const double factor =
+        card.speed_factor * latency::Interference(own, law, r.share().grant.mode, others);
     const Choice choice =
         r.capacity->Best(r.share(), factor, table_.Queue(r.service), table_.SloSeconds(r.service));
     if (choice.option == nullptr || choice.rate_rps < r.rate_rps - 1e-9) return false;

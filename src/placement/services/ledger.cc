@@ -85,7 +85,11 @@ bool Ledger::Settle(const DeviceLedger& d, std::vector<Placed>& after, size_t i,
   const auto law = table_.model().Law(demand.model, d.type);
   const BatchQueue& queue = table_.Queue(p.service);
   const double slo = table_.SloSeconds(p.service);
-  const double own = p.choice.option != nullptr ? p.choice.option->dram_demand : 0;
+  // A resident that has just grown has no choice yet: what it would run alone says its demand.
+  const BatchOption* mine = p.choice.option != nullptr
+                                ? p.choice.option
+                                : p.capacity->Best(p.share(), d.speed, queue, slo).option;
+  const double own = mine != nullptr ? mine->dram_demand : 0;
   const double plain = latency::Interference(own, law, d.mode, others);
   if (d.mode == ShareMode::kMps && plain > kMostInterference) return false;
   const double factor = p.factor = d.speed * (1 + (plain - 1) * (1 + table_.margin() * law.doubt));
@@ -157,7 +161,8 @@ bool Ledger::Converge(const DeviceLedger& d, std::vector<Placed>& after, int* un
     for (Placed& p : after) {
       if (p.choice.option == nullptr) continue;
       const auto load = LoadOf(p);
-      moved = std::max(moved, std::abs(load.busy - p.load.busy));
+      moved = std::max({moved, std::abs(load.busy - p.load.busy),
+                        std::abs(load.dram_demand - p.load.dram_demand)});
       p.load = load;
     }
     if (!grown && moved < kMoved) return true;
@@ -232,7 +237,10 @@ bool Ledger::Adopt(const Instance& instance, size_t service) {
   p.capacity = &capacity;
   while (p.step < capacity.steps.size() && capacity.steps[p.step].grant.share < instance.share)
     ++p.step;
-  if (p.step == capacity.steps.size() || Units(p.share()) > d.free) return false;
+  if (!d.usable || p.step == capacity.steps.size() || Units(p.share()) > d.free ||
+      !SlicesFit(d, p.share())) {
+    return false;
+  }
   p.rate_rps = instance.rate_rps;
   p.choice = capacity.Best(p.share(), d.speed, table_.Queue(service), table_.SloSeconds(service));
   if (p.choice.option == nullptr) return false;
@@ -262,7 +270,7 @@ double Ledger::Sustained(DeviceId device, size_t position) const {
 
 bool Ledger::Stand(DeviceLedger& d, std::vector<Placed> after) const {
   for (Placed& p : after) p.load = LoadOf(p);
-  if (!Converge(d, after, nullptr)) return false;
+  if (!Converge(d, after, nullptr) || !MemoryFits(d, after)) return false;
   d.placed = std::move(after);
   return true;
 }

@@ -6,6 +6,11 @@
 #include <cmath>
 
 namespace hase::placement {
+namespace {
+
+constexpr double kLowLoad = 0.05;  // of a server: what a hint must leave room for
+
+}  // namespace
 
 std::optional<ServiceReject> WhyNever(const CapacityTable& table, size_t service) {
   const ServiceDemand& demand = table.Demand(service);
@@ -16,7 +21,7 @@ std::optional<ServiceReject> WhyNever(const CapacityTable& table, size_t service
   if (!(demand.slo_ms > 0) || !std::isfinite(demand.slo_ms))
     return ServiceReject{demand.id, fmt::format("an objective of {} ms", demand.slo_ms),
                          "slo_ms: a number above 0"};
-  double fastest_ms = 1e300, least_memory = 1e300, memory_there = 0;
+  double fastest_ms = 1e300, feasible_ms = 1e300, least_memory = 1e300, memory_there = 0;
   std::string unknown;
   bool fits = false;
   std::vector<bool> seen(view.types.size());
@@ -34,7 +39,15 @@ std::optional<ServiceReject> WhyNever(const CapacityTable& table, size_t service
     memory_there = std::max(memory_there, static_cast<double>(device.memory_total.value()));
     if (one->memory > device.memory_total) continue;
     fits = true;
-    fastest_ms = std::min(fastest_ms, 1e3 * alone * device.speed_factor);
+    const double run_ms = 1e3 * alone * device.speed_factor;
+    fastest_ms = std::min(fastest_ms, run_ms);
+    // A queue at low load still takes a run, and a fresh arrival may meet one that runs; and the
+    // plan holds its margin.
+    const double margin =
+        std::exp(table.margin() * table.model().SharedSigma(demand.model, device.type));
+    feasible_ms = std::min(feasible_ms, run_ms * margin *
+                                            table.Queue(service).Response(
+                                                {.run_s = 1, .first = 1, .batch = 1}, kLowLoad));
     if (table.Of(service, device.type, DivisionMode(device.modes)).whole_rate() > 0)
       return std::nullopt;
   }
@@ -45,12 +58,11 @@ std::optional<ServiceReject> WhyNever(const CapacityTable& table, size_t service
                          fmt::format("needs {:.2f} GiB, the largest device has {:.2f} GiB",
                                      least_memory / (1 << 30), memory_there / (1 << 30)),
                          fmt::format("a device with {:.2f} GiB", least_memory / (1 << 30))};
-  // A queue at vanishing load still takes a run, and a fresh arrival may meet one that runs.
   return ServiceReject{
       demand.id,
       fmt::format("objective of {:g} ms: one run alone on the fastest device takes {:.3g} ms",
                   demand.slo_ms, fastest_ms),
-      fmt::format("slo_ms: {:.4g}", std::ceil(fastest_ms * 1.25 * 10) / 10)};
+      fmt::format("slo_ms: {:.4g}", std::ceil(feasible_ms * 10) / 10)};
 }
 
 }  // namespace hase::placement
