@@ -45,24 +45,6 @@ std::string FieldOf(const std::string& text, std::string_view key) {
   return "";
 }
 
-// "0-3,7" -> 0 1 2 3 7.
-std::vector<int> CoreList(std::string_view text) {
-  std::vector<int> cores;
-  while (!text.empty() && std::isdigit(static_cast<unsigned char>(text.front()))) {
-    int first = 0, last = 0;
-    auto [p, code] = std::from_chars(text.data(), text.data() + text.size(), first);
-    last = first;
-    text.remove_prefix(static_cast<size_t>(p - text.data()));
-    if (text.starts_with('-')) {
-      auto [q, code2] = std::from_chars(text.data() + 1, text.data() + text.size(), last);
-      text.remove_prefix(static_cast<size_t>(q - text.data()));
-    }
-    for (int core = first; core <= last && core < 4096; ++core) cores.push_back(core);
-    if (text.starts_with(',')) text.remove_prefix(1);
-  }
-  return cores;
-}
-
 // Our control group under one v1 controller, or under v2 (controller empty).
 std::string GroupOf(const std::string& memberships, std::string_view controller) {
   std::istringstream lines(memberships);
@@ -205,6 +187,24 @@ void AddGpus(Cluster& cluster, const std::vector<DetectedGpu>& gpus) {
 }
 
 }  // namespace
+
+std::vector<int> CoreList(std::string_view text) {
+  std::vector<int> cores;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  while (!text.empty() && std::isdigit(static_cast<unsigned char>(text.front()))) {
+    int first = 0, last = 0;
+    auto [p, code] = std::from_chars(text.data(), text.data() + text.size(), first);
+    last = first;
+    text.remove_prefix(static_cast<size_t>(p - text.data()));
+    if (text.starts_with('-')) {
+      auto [q, code2] = std::from_chars(text.data() + 1, text.data() + text.size(), last);
+      text.remove_prefix(static_cast<size_t>(q - text.data()));
+    }
+    for (int core = first; core <= last && core < 4096; ++core) cores.push_back(core);
+    if (text.starts_with(',')) text.remove_prefix(1);
+  }
+  return cores;
+}
 
 HostCpu DetectCpu(const fs::path& root) {
   HostCpu cpu;

@@ -23,6 +23,9 @@ struct HostCpu {
   std::string cpu_limit_source;  // "cgroup v1 /docker/…", empty if no limit
 };
 
+// "0-3,7" → 0 1 2 3 7, up to the first thing that is no number.
+std::vector<int> CoreList(std::string_view text);
+
 // `root` stands before /proc and /sys (tests give a copy). Missing files are unknowns, not errors.
 HostCpu DetectCpu(const std::filesystem::path& root = "/");
 

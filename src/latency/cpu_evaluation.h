@@ -1,5 +1,5 @@
-// How wrong the CPU predictor is on models of families it never saw: five folds over the zoo's
-// families, each predicted without any sample of any of its models (`hase evaluate --cpu`). Kernels
+// How wrong the CPU predictor is on models of families it never saw: each family of the
+// zoo in turn, predicted without any sample of any of its models (`hase evaluate --cpu`). Kernels
 // that `hase calibrate` swept belong to no family; they are knowledge of the device, and the
 // evaluation is made with and without them.
 #pragma once

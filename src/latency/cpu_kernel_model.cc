@@ -102,13 +102,9 @@ double Warmth(const Kernel& k, const WorkingSet& set) {
   return std::log2(std::clamp(mib, 0.5, 180.0)) / (k.op_class == OpClass::kConv ? 8 : 2);
 }
 
-bool IsConvolution(OpClass c) {
-  return c == OpClass::kConv || c == OpClass::kDepthwiseConv || c == OpClass::kGroupedConv;
-}
-
 LocalRegressor::Options OptionsOf(OpClass c) {
   LocalRegressor::Options options;
-  if (IsConvolution(c)) return options;
+  if (model::IsConvolution(c)) return options;
   options.noise = 0.01;
   options.neighbours = 32;
   return options;
@@ -145,7 +141,7 @@ WorkingSets WorkingSetsOf(std::span<const Sample* const> samples) {
 
 std::vector<double> CpuCoordinates(const Kernel& k, const WorkingSet& set) {
   std::vector<double> x;
-  if (IsConvolution(k.op_class)) {
+  if (model::IsConvolution(k.op_class)) {
     x = WindowCoordinates(k);
   } else if (k.op_class == OpClass::kPool) {
     x = WindowCoordinates(k);

@@ -12,9 +12,10 @@ using cluster::telemetry::Counter;
 using cluster::telemetry::Snapshot;
 using cluster::telemetry::Stranger;
 
-// Part of a parallel job that waits for its slowest core (docs/predictor-cpu.md says how fitted).
+// Part of a parallel job that waits for its slowest core. Assumed, not fitted.
 constexpr double kStraggling = 0.5;
 constexpr double kTie = 0.02;
+constexpr int kMostCores = 4096;
 constexpr double kClockWanders = 0.25;
 
 // One thread's share of its group's weight: threads of a group divide it by how much they run.
@@ -32,7 +33,7 @@ std::vector<double> Weights(const std::vector<Stranger>& strangers) {
 std::vector<int> Allowed(const Stranger& stranger, int machine) {
   std::vector<int> allowed;
   for (const int core : stranger.cores) {
-    if (core < machine) allowed.push_back(core);
+    if (core >= 0 && core < machine) allowed.push_back(core);
   }
   if (!allowed.empty()) return allowed;
   allowed.resize(static_cast<size_t>(machine));
@@ -127,7 +128,10 @@ ForeignLoad CpuForeignLoad(const Snapshot& snapshot, const std::vector<int>& cor
   ForeignLoad load;
   if (snapshot.interval_s <= 0 || snapshot.devices.empty()) return load;
   int machine = 0;
-  for (const auto& device : snapshot.devices) machine = std::max(machine, device.index + 1);
+  for (const auto& device : snapshot.devices) {
+    if (device.index < 0 || device.index >= kMostCores) return load;  // no machine of ours
+    machine = std::max(machine, device.index + 1);
+  }
   const auto competition = Competition(snapshot.strangers, cores, machine);
   if (competition.empty()) return load;
   load.valid = true;
@@ -138,29 +142,24 @@ ForeignLoad CpuForeignLoad(const Snapshot& snapshot, const std::vector<int>& cor
   }
   const double n = static_cast<double>(competition.size());
   load.sm = (1 - kStraggling) * n / speeds + kStraggling / slowest - 1;
-  double compute = 0, stream = 0, latency = 0;
+  double compute = 0, stream = 0;
   int probed = 0;
   for (const auto& device : snapshot.devices) {
     if (std::ranges::find(cores, device.index) == cores.end()) continue;
     load.age_s = std::max(load.age_s, device.at(Counter::kSmActive).age_s);
     const auto& c = device.at(Counter::kProbeCompute);
     const auto& s = device.at(Counter::kProbeStream);
-    const auto& l = device.at(Counter::kProbeLatency);
-    if (!c.ok() || !s.ok() || !l.ok()) continue;
+    if (!c.ok() || !s.ok()) continue;
     ++probed;
     compute += c.value;
     stream += s.value;
-    latency += l.value;
   }
-  if (probed == 0 || quiet.compute_ns <= 0 || quiet.stream_ns <= 0 || quiet.latency_ns <= 0) {
-    return load;
-  }
+  if (probed == 0 || quiet.compute_ns <= 0 || quiet.stream_ns <= 0) return load;
   const auto stretch = [&](double sum, double rest) {
     return std::max(0.0, sum / probed / rest - 1);
   };
   load.compute_stretch = std::max(0.0, stretch(compute, quiet.compute_ns) - kClockWanders);
   load.stream_stretch = stretch(stream, quiet.stream_ns);
-  load.latency_stretch = stretch(latency, quiet.latency_ns);
   return load;
 }
 

@@ -36,6 +36,8 @@ struct TwinView {
 
 class Ensemble {
  public:
+  // An unseen card is walked through the trees once for each known one, and once as nobody's.
+  static constexpr size_t kMostDevices = Trees::kMaxEndings - 1;
   Family family = Family::kConv;
   Convention convention = Convention::kPyTorchEvents;
   std::vector<std::string> devices;            // catalogue names, in training order

@@ -28,7 +28,7 @@ struct ForeignLoad {
   double sm = 0, dram = 0, pcie = 0;
   double age_s = 0;
   bool valid = false;
-  double compute_stretch = 0, stream_stretch = 0, latency_stretch = 0;
+  double compute_stretch = 0, stream_stretch = 0;
 };
 
 class Estimator {

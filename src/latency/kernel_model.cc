@@ -56,7 +56,7 @@ std::pair<Convention, bool> Choose(const Kernel& k, const KernelTarget& target) 
       if (tensorrt) return {Convention::kTensorRtEngine, false};
       // The events set has 3×3 convolutions with stride 1 in fp32 only, of random channel counts.
       // For those of real networks, multiples of 16, libraries have better kernels: there the
-      // engine set, of real networks, is nearer (DeepBench's layers on P100 and V100: 8 and 17 %
+      // engine set, of real networks, is nearer (DeepBench's layers on P100 and V100: 8 and 18 %
       // off in the median, where the events set says 50 % too much), but for Maxwell and older.
       const bool measured = k.algorithm_gain() > 2 && k.precision == Precision::kFp32 &&
                             (k.inputs[0][1] % 16 != 0 || k.output[1] % 16 != 0 ||

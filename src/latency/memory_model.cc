@@ -11,18 +11,13 @@ namespace {
 double Of(Bytes b) { return static_cast<double>(b.value()); }
 Bytes Round(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
 
-bool IsConvolution(model::OpClass op_class) {
-  return op_class == model::OpClass::kConv || op_class == model::OpClass::kDepthwiseConv ||
-         op_class == model::OpClass::kGroupedConv;
-}
-
 }  // namespace
 
 MemoryPeaks CpuMemory(const model::ModelKernels& model, const CpuMemoryLaw& law) {
   double convolutions = 0, largest = 0, largest_other = 0;
   for (const auto& kernel : model.kernels) {
     const auto bytes = static_cast<double>(kernel.bytes_weights);
-    if (IsConvolution(kernel.op_class)) {
+    if (model::IsConvolution(kernel.op_class)) {
       convolutions += bytes;
       largest = std::max(largest, bytes);
     } else {

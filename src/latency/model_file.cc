@@ -95,6 +95,9 @@ Result<Ensemble> EnsembleFrom(const std::string& name, const Json& json, std::st
   HASE_ASSIGN_OR_RETURN(e.convention,
                         EnumFrom<Convention>(json.at("convention"), kConventionCount));
   e.devices = json.at("devices").get<std::vector<std::string>>();
+  if (e.devices.size() > Ensemble::kMostDevices) {
+    return Invalid(fmt::format("{}: {} cards in one set", name, e.devices.size()));
+  }
   e.identities = json.at("identities").get<std::vector<std::vector<float>>>();
   e.cells = json.at("cells").get<std::map<std::string, int64_t>>();
   e.seen = QuantilesFrom(json.at("seen"));

@@ -11,6 +11,7 @@ using model::Precision;
 
 // Tensor cores of NVIDIA's consumer cards add up in fp32 at half the rate of fp16, and libraries
 // add up in fp32. Their bf16 rate says so; Turing has none, its consumer cards are told by name.
+namespace {
 double Fp16Peak(const cluster::DeviceSpec& spec) {
   const double fp16 = spec.peak_tflops[static_cast<size_t>(Precision::kFp16)];
   const double bf16 = spec.peak_tflops[static_cast<size_t>(Precision::kBf16)];
@@ -18,6 +19,7 @@ double Fp16Peak(const cluster::DeviceSpec& spec) {
   if (spec.compute_capability == 75 && spec.name.starts_with("RTX-20")) return fp16 / 2;
   return bf16 > 0 ? std::min(fp16, bf16) : fp16;
 }
+}  // namespace
 
 double PeakTflops(const cluster::DeviceSpec& spec, Precision precision) {
   const auto at = [&](Precision p) { return spec.peak_tflops[static_cast<size_t>(p)]; };

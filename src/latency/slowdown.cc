@@ -52,7 +52,7 @@ double SpaceSlowdown(const Demand& tenant, std::span<const Demand> others,
 
 // How much of what a probe feels of others' memory traffic, work that streams as much feels
 // (docs/predictor-cpu.md says how fitted).
-constexpr double kStreamFelt = 0.5, kLatencyFelt = 0.0;
+constexpr double kStreamFelt = 0.5;
 
 double CpuSlowdown(const Demand& tenant, std::span<const Demand> others, const ForeignLoad& foreign,
                    const SharingLaw& law) {
@@ -71,8 +71,7 @@ double CpuSlowdown(const Demand& tenant, std::span<const Demand> others, const F
   double memory = 1 + tenant.bandwidth_part * law.cache_penalty * dram +
                   tenant.bandwidth_part * (std::max(1.0, own + dram) - 1);
   if (foreign.valid) {
-    const double felt = kStreamFelt * std::max(foreign.stream_stretch, 0.0) +
-                        kLatencyFelt * std::max(foreign.latency_stretch, 0.0);
+    const double felt = kStreamFelt * std::max(foreign.stream_stretch, 0.0);
     memory += (1 - own) * std::max(foreign.compute_stretch, 0.0) + own * felt;
   }
   return std::max(1.0, quota / rate) * memory;

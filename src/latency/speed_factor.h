@@ -6,8 +6,7 @@
 // is fitted over the last 64 jobs of every card by alternating robust means (Huber weights), each
 // shrunk towards 0 by how wide it may be; older jobs count less (half after 32 of the card's). A
 // card is flagged when it differs from its twins by more than 3 % and 3.5 standard errors.
-// The engine keeps one of these and takes DeviceFactor() for every card; a backend that measured a
-// card's speed itself may say otherwise.
+// The engine keeps one of these and takes DeviceFactor() for every card.
 //
 // Left out: drift of a model's bias with the batch size.
 // Source: Huber, Robust Statistics (1981), ch. 7 (M-estimates of additive models).

@@ -50,16 +50,19 @@ ordered_json ToJson(const Group& g) {
           {"constant_width_score", s.constant_score}};
 }
 
-Status WriteRows(const std::string& path, const latency::CpuEvaluation& e) {
-  std::string text = "of,model,batch,what,measured,observed_us,predicted_us,p10_us,p90_us\n";
+constexpr const char* kRowsHeader =
+    "sweep,of,model,batch,what,measured,observed_us,predicted_us,p10_us,p90_us\n";
+
+std::string RowsOf(const latency::CpuEvaluation& e, bool sweep) {
+  std::string text;
   const auto add = [&](const char* of, const CpuScore& s) {
-    text += fmt::format("{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g}\n", of, s.model, s.batch,
-                        s.measured || *of == 'k' ? s.what : "", s.measured ? 1 : 0, s.observed_us,
-                        s.predicted_us, s.p10_us, s.p90_us);
+    text += fmt::format("{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g}\n", sweep ? 1 : 0, of,
+                        s.model, s.batch, s.measured || *of == 'k' ? s.what : "",
+                        s.measured ? 1 : 0, s.observed_us, s.predicted_us, s.p10_us, s.p90_us);
   };
   for (const auto& s : e.models) add("model", s);
   for (const auto& s : e.kernels) add("kernel", s);
-  return WriteFileAtomically(path, text);
+  return text;
 }
 
 }  // namespace
@@ -84,14 +87,16 @@ Result<int> EvaluateCpu(const EvaluateCpuFlags& flags) {
   };
   std::vector<Group> groups;
   int swept = 0;
+  std::string rows = kRowsHeader;
   for (const bool sweep : {false, true}) {
     HASE_ASSIGN_OR_RETURN(const auto e, latency::EvaluateCpu(samples, type, kernels, sweep));
     if (sweep && e.sweep_kernels == 0) break;
     swept = e.sweep_kernels;
     AddGroups(e.models, sweep ? "with" : "without", "models", false, &groups);
     AddGroups(e.kernels, sweep ? "with" : "without", "kernels", true, &groups);
-    if (!flags.rows.empty()) HASE_RETURN_IF_ERROR(WriteRows(flags.rows, e));
+    rows += RowsOf(e, sweep);
   }
+  if (!flags.rows.empty()) HASE_RETURN_IF_ERROR(WriteFileAtomically(flags.rows, rows));
   if (flags.json) {
     auto list = ordered_json::array();
     for (const auto& g : groups) list.push_back(ToJson(g));

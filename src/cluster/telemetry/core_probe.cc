@@ -8,10 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
+#include "base/rng.h"
 
 namespace hase::cluster::telemetry {
 namespace {
@@ -64,21 +65,20 @@ struct CoreProbe::Buffer {
   Buffer() {
     void* memory =
         mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    HASE_CHECK(memory != MAP_FAILED, "no {} bytes for the probe", kBytes);
+    if (memory == MAP_FAILED) return;  // Measure says so
     madvise(memory, kBytes, MADV_HUGEPAGE);
     bytes = static_cast<unsigned char*>(memory);
     std::vector<uint32_t> order(kLines);
-    for (uint32_t i = 0; i < kLines; ++i) order[i] = i;
-    uint64_t state = 88172645463325252ull;
-    for (size_t i = kLines; i-- > 1;) {  // Fisher-Yates by xorshift
-      state ^= state << 13;
-      state ^= state >> 7;
-      state ^= state << 17;
-      std::swap(order[i], order[state % (i + 1)]);
+    std::iota(order.begin(), order.end(), 0u);
+    Rng rng(1);
+    for (size_t i = kLines; i-- > 1;) {  // Fisher-Yates
+      std::swap(order[i], order[static_cast<size_t>(rng.UniformInt(0, static_cast<int64_t>(i)))]);
     }
     for (size_t i = 0; i < kLines; ++i) Next(order[i]) = order[(i + 1) % kLines];
   }
-  ~Buffer() { munmap(bytes, kBytes); }
+  ~Buffer() {
+    if (bytes != nullptr) munmap(bytes, kBytes);
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -122,6 +122,9 @@ CoreProbe::CoreProbe() : buffer_(std::make_unique<Buffer>()) {}
 CoreProbe::~CoreProbe() = default;
 
 Result<ProbeReading> CoreProbe::Measure(int core) {
+  if (buffer_->bytes == nullptr) {
+    return Unavailable(fmt::format("no memory for the probe's {} MiB", kBytes >> 20));
+  }
   bool pinned = true;
   ProbeReading reading;
   std::thread thread([&] {

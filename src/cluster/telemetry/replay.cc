@@ -116,6 +116,13 @@ Result<Snapshot> ParseSnapshot(const std::string& where, std::string_view line) 
                                     .core = entry.value("core", -1),
                                     .run = entry.at("run").get<double>(),
                                     .wait = entry.value("wait", 0.0)});
+      const Stranger& s = snapshot.strangers.back();
+      if (s.run < 0 || s.run > 1 || s.wait < 0 || s.wait > 1) {
+        return Invalid(
+            fmt::format("{}: stranger '{}': run and wait are parts of the interval, "
+                        "between 0 and 1",
+                        where, s.name));
+      }
     }
     return snapshot;
   } catch (const nlohmann::json::exception& e) {

@@ -1,15 +1,18 @@
 #include "cluster/telemetry/strangers.h"
 
-#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
-#include <set>
 #include <sstream>
+#include <utility>
+
+#include "cluster/detect.h"
 
 namespace hase::cluster::telemetry {
 namespace {
@@ -69,25 +72,12 @@ std::vector<int> AllowedCores(const fs::path& status) {
   constexpr std::string_view kKey = "Cpus_allowed_list:";
   std::ifstream file(status);
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(kKey)) return ParseCoreList(std::string_view(line).substr(kKey.size()));
+    if (line.starts_with(kKey)) return CoreList(std::string_view(line).substr(kKey.size()));
   }
   return {};
 }
 
 }  // namespace
-
-std::vector<int> ParseCoreList(std::string_view text) {
-  std::vector<int> cores;
-  std::istringstream parts{std::string(text)};
-  for (std::string part; std::getline(parts, part, ',');) {
-    int first = 0, last = 0;
-    const int found = std::sscanf(part.c_str(), " %d-%d", &first, &last);
-    if (found < 1 || first < 0) return {};
-    if (found == 1) last = first;
-    for (int core = first; core <= std::min(last, first + 4096); ++core) cores.push_back(core);
-  }
-  return cores;
-}
 
 StrangerScan::StrangerScan(fs::path root, pid_t own)
     : root_(std::move(root)), own_(own > 0 ? own : getpid()) {}
@@ -111,21 +101,21 @@ std::string StrangerScan::GroupOf(pid_t pid) const {
   return name.size() < 2 || name == "/autogroup-0" ? "" : name.substr(1);
 }
 
-std::map<pid_t, StrangerScan::Process> StrangerScan::Processes() const {
-  std::map<pid_t, Process> processes;
+std::map<pid_t, pid_t> StrangerScan::Processes() const {
+  std::map<pid_t, pid_t> parents;
   for (const pid_t pid : NumberedFolders(root_ / "proc")) {
     const auto stat = ReadStat(root_ / "proc" / std::to_string(pid) / "stat");
-    if (stat) processes[pid] = {stat->parent, ""};
+    if (stat) parents[pid] = stat->parent;
   }
-  return processes;
+  return parents;
 }
 
-bool StrangerScan::IsOwn(pid_t pid, const std::map<pid_t, Process>& processes) const {
+bool StrangerScan::IsOwn(pid_t pid, const std::map<pid_t, pid_t>& parents) const {
   for (int depth = 0; pid > 0 && depth < 64; ++depth) {
     if (pid == own_) return true;
-    const auto it = processes.find(pid);
-    if (it == processes.end()) return false;
-    pid = it->second.parent;
+    const auto it = parents.find(pid);
+    if (it == parents.end()) return false;
+    pid = it->second;
   }
   return false;
 }
@@ -140,26 +130,27 @@ double StrangerScan::OwnEnded(const std::map<pid_t, Times>& now) {
   const double reaped = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   double ended = reaped - std::exchange(reaped_, reaped);
   for (const auto& [tid, times] : before_) {
-    if (times.own && !now.contains(tid)) ended -= times.run;
+    if (times.child && !now.contains(tid)) ended -= times.run;
   }
   return std::max(0.0, ended);
 }
 
 std::vector<Stranger> StrangerScan::Poll(double interval_s,
                                          const std::map<int, double>& core_busy) {
-  const auto processes = Processes();
+  const auto parents = Processes();
   std::map<pid_t, Times> now;
   std::map<int, double> rest = core_busy;
   std::vector<Stranger> strangers;
-  for (const auto& [pid, process] : processes) {
-    const bool own = IsOwn(pid, processes);
+  for (const auto& [pid, parent] : parents) {
+    const bool own = IsOwn(pid, parents);
     const fs::path tasks = root_ / "proc" / std::to_string(pid) / "task";
     for (const pid_t tid : NumberedFolders(tasks)) {
       const fs::path task = tasks / std::to_string(tid);
       long long run = 0, wait = 0;
       if (std::sscanf(FirstLine(task / "schedstat").c_str(), "%lld %lld", &run, &wait) != 2)
         continue;
-      const Times times{static_cast<double>(run) * 1e-9, static_cast<double>(wait) * 1e-9, own};
+      const Times times{static_cast<double>(run) * 1e-9, static_cast<double>(wait) * 1e-9,
+                        own && pid != own_};
       now[tid] = times;
       const auto it = before_.find(tid);
       const Times was = it == before_.end() ? Times{} : it->second;

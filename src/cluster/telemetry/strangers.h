@@ -37,16 +37,12 @@ class StrangerScan {
  private:
   struct Times {
     double run = 0, wait = 0;  // seconds since the thread began
-    bool own = false;
+    bool child = false;        // of a process that we may reap
   };
-  // Processor time since the last call of own threads that are no more, seconds.
+  // Processor time since the last call of own processes that are no more, seconds.
   double OwnEnded(const std::map<pid_t, Times>& now);
-  struct Process {
-    pid_t parent = 0;
-    std::string group;
-  };
-  std::map<pid_t, Process> Processes() const;
-  bool IsOwn(pid_t pid, const std::map<pid_t, Process>& processes) const;
+  std::map<pid_t, pid_t> Processes() const;  // their parents
+  bool IsOwn(pid_t pid, const std::map<pid_t, pid_t>& parents) const;
   std::string GroupOf(pid_t pid) const;
 
   std::filesystem::path root_;
@@ -55,8 +51,5 @@ class StrangerScan {
   double reaped_ = 0;              // processor time of own children that ended, seconds
   bool first_ = true;
 };
-
-// "0-2,5" → 0 1 2 5; empty if it is none.
-std::vector<int> ParseCoreList(std::string_view text);
 
 }  // namespace hase::cluster::telemetry

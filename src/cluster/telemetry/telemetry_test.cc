@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "cluster/detect.h"
 #include "cluster/telemetry/core_probe.h"
 #include "cluster/telemetry/cpu.h"
 #include "cluster/telemetry/dcgm_exporter.h"
@@ -249,8 +250,8 @@ TEST(Strangers, AreThreadsThatAreNotOursByGroupAndCore) {
   EXPECT_EQ(found[3].name, "unaccounted");
   EXPECT_EQ(found[3].cores, std::vector{1});
   EXPECT_NEAR(found[3].run, 0.398, 0.01);
-  EXPECT_EQ(ParseCoreList("0-2,5"), (std::vector{0, 1, 2, 5}));
-  EXPECT_TRUE(ParseCoreList("x").empty());
+  EXPECT_EQ(hase::cluster::CoreList("0-2,5"), (std::vector{0, 1, 2, 5}));
+  EXPECT_TRUE(hase::cluster::CoreList("x").empty());
 }
 
 TEST(CoreProbe, TakesTimesThatAreTimes) {

@@ -2,6 +2,7 @@
 // from the tools' documented formats), and what is wrong with damaged ones.
 #include "latency/imports/imports.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/file.h"
@@ -112,6 +113,17 @@ TEST(Import, DamagedFilesAreOneClearLine) {
   ExpectHas(ErrorOf("{\"traceEvents\": [{\"cat\": \"kernel\"}]}"),
             "f: event 1: a kernel without a duration");
   ExpectHas(ErrorOf("{\"traceEvents\": [{\"cat\": \"kernel\", \"dur\": 3}]}"), "record_shapes");
+  ExpectHas(ErrorOf("{\"traceEvents\": [{\"cat\": 5, \"name\": []}]}"), "f: no device kernels");
+  const auto convolution = [](const char* input, const char* pad) {
+    return fmt::format(
+        R"({{"traceEvents": [{{"cat": "cpu_op", "name": "aten::convolution", "args": {{"External id": 1,
+        "Input Dims": [{}, [8, 3, 3, 3]], "Concrete Inputs": ["", "", "", "[1, 1]", "{}", "[1, 1]",
+        "False"]}}}}, {{"cat": "kernel", "dur": 3, "args": {{"External id": 1}}}}]}})",
+        input, pad);
+  };
+  ExpectHas(ErrorOf(convolution("[8, 0, 9, 9]", "[1, 1]")), "record_shapes");
+  ExpectHas(ErrorOf(convolution("[8, 3, 9, 9]", "[0, 3]")), "record_shapes");  // not square
+  ExpectHas(ErrorOf(convolution("[8, 3, 9, 9]", "[2000000000, 2000000000]")), "record_shapes");
   EXPECT_EQ(FindImporter("nsys", "f", "").error().kind, ErrorKind::kUsage);
 }
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,6 +25,13 @@ struct Call {
   std::vector<std::string> concrete;
   double kernel_us = 0;
 };
+
+constexpr int64_t kLongestSide = 1 << 24;
+
+std::string TextOf(const json& event, const char* key) {
+  const auto it = event.find(key);
+  return it != event.end() && it->is_string() ? it->get<std::string>() : "";
+}
 
 std::optional<int64_t> ExternalId(const json& event) {
   const auto args = event.find("args");
@@ -50,15 +57,15 @@ std::vector<model::Shape> Dims(const json& args) {
   return shapes;
 }
 
-// "[2, 2]" → 2; 0 if it is none.
-int32_t FirstOf(const std::vector<std::string>& concrete, size_t i) {
-  if (i >= concrete.size()) return 0;
-  const size_t digit = concrete[i].find_first_of("0123456789");
-  int32_t value = 0;
-  if (digit != std::string::npos) {
-    std::from_chars(concrete[i].data() + digit, concrete[i].data() + concrete[i].size(), value);
+// "[2, 2]" or "[2]" → 2; nullopt if it is none, negative, absurd or not the same both ways.
+std::optional<int32_t> OneOf(const std::vector<std::string>& concrete, size_t i) {
+  int first = 0, second = 0;
+  const int found =
+      i < concrete.size() ? std::sscanf(concrete[i].c_str(), " [%d, %d", &first, &second) : 0;
+  if (found < 1 || first < 0 || first > 1 << 16 || (found == 2 && first != second)) {
+    return std::nullopt;
   }
-  return value;
+  return first;
 }
 
 // aten::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding,
@@ -67,16 +74,21 @@ std::optional<model::Kernel> Convolution(const Call& call, model::Precision prec
   if (call.inputs.size() < 2 || call.inputs[0].size() != 4 || call.inputs[1].size() != 4) {
     return std::nullopt;
   }
-  const int32_t stride = FirstOf(call.concrete, 3), dilation = FirstOf(call.concrete, 5);
-  if (stride < 1 || dilation < 1 || call.concrete.size() < 7) return std::nullopt;
+  const auto strides = OneOf(call.concrete, 3), pads = OneOf(call.concrete, 4),
+             dilations = OneOf(call.concrete, 5);
+  if (!strides || !pads || !dilations || *strides < 1 || *dilations < 1) return std::nullopt;
+  if (call.concrete.size() < 7) return std::nullopt;
   if (call.concrete[6] == "True" || call.concrete[6] == "true") return std::nullopt;  // transposed
   const auto& x = call.inputs[0];
   const auto& w = call.inputs[1];
-  const int32_t pad = FirstOf(call.concrete, 4);
+  for (const int64_t side : {x[0], x[1], x[2], x[3], w[0], w[1], w[2], w[3]}) {
+    if (side < 1 || side > kLongestSide) return std::nullopt;
+  }
+  const int32_t stride = *strides, pad = *pads, dilation = *dilations;
   const auto reach = [&](size_t i) { return dilation * (w[i] - 1) + 1; };
   const int64_t h = (x[2] + 2 * pad - reach(2)) / stride + 1;
   const int64_t wide = (x[3] + 2 * pad - reach(3)) / stride + 1;
-  if (h < 1 || wide < 1 || w[1] < 1 || x[1] % w[1] != 0) return std::nullopt;
+  if (h < 1 || wide < 1 || x[1] % w[1] != 0) return std::nullopt;
   const int64_t groups = x[1] / w[1];
   model::Kernel k;
   k.op = "Conv";
@@ -151,11 +163,11 @@ Result<Imported> ImportTorchProfiler(const std::string& file, std::string_view t
   std::map<int64_t, Call> calls;
   const auto& events = trace["traceEvents"];
   for (const auto& event : events) {
-    if (!event.is_object() || event.value("cat", "") != "cpu_op") continue;
+    if (!event.is_object() || TextOf(event, "cat") != "cpu_op") continue;
     const auto id = ExternalId(event);
     if (!id) continue;
     Call& call = calls[*id];
-    call.op = event.value("name", "");
+    call.op = TextOf(event, "name");
     const auto& args = event.at("args");
     call.inputs = Dims(args);
     if (args.contains("Concrete Inputs") && args["Concrete Inputs"].is_array()) {
@@ -168,7 +180,7 @@ Result<Imported> ImportTorchProfiler(const std::string& file, std::string_view t
   int kernels = 0;
   for (size_t i = 0; i < events.size(); ++i) {
     const auto& event = events[i];
-    if (!event.is_object() || event.value("cat", "") != "kernel") continue;
+    if (!event.is_object() || TextOf(event, "cat") != "kernel") continue;
     const auto dur = event.find("dur");
     if (dur == event.end() || !dur->is_number() || !(dur->get<double>() >= 0)) {
       return Invalid(fmt::format("{}: event {}: a kernel without a duration", file, i + 1));

@@ -72,6 +72,10 @@ Result<Ensemble> TrainEnsemble(const Tables& tables, const Table& table,
     return Invalid(fmt::format("{}: no rows to train on", table.data_set));
   }
   AddDevices(tables, table, train, e);
+  if (e.devices.size() > Ensemble::kMostDevices) {
+    return Invalid(fmt::format("{}: {} cards in one set, at most {} can be told apart",
+                               table.data_set, e.devices.size(), Ensemble::kMostDevices));
+  }
   auto boost = OptionsFor(e.family, e.convention, train.size());
   boost.threads = options.threads;
   const auto name =
@@ -110,6 +114,7 @@ Result<ModelFile> TrainModel(const Tables& tables, const TrainOptions& options,
           other.unseen_shared_sigma >= e.unseen_shared_sigma) {
         // Their opinions do not spread, so sizes of errors mean nothing here.
         e.unseen = other.unseen_plain;
+        e.unseen_floor = -1;  // errors themselves, not errors by size
         e.unseen_shared_sigma = other.unseen_shared_sigma;
       }
     }
