@@ -22,15 +22,12 @@ class Arena {
   int Allocate(int64_t bytes);  // bytes >= 0; a handle for Free
   void Free(int handle);
 
-  // Bytes of all regions, and of those pages that any buffer ever reached: what is resident.
+  // Bytes of all regions. Each was added for a buffer of its size, so all of it is resident.
   int64_t reserved() const { return reserved_; }
-  int64_t touched() const;
 
  private:
-  static constexpr int64_t kPage = int64_t{64} << 10;  // coarse: regions are megabytes
   struct Chunk {
-    int region = 0;
-    int64_t offset = 0, size = 0;
+    int64_t size = 0;
     bool free = false;
     int previous = -1, next = -1;  // neighbours in the region
   };
@@ -38,12 +35,10 @@ class Arena {
   int Extend(int64_t size);
   void Split(int chunk, int64_t size);
   void Merge(int chunk, int with_next);
-  void Touch(const Chunk& chunk, int64_t bytes);
 
   std::vector<Chunk> chunks_;
   std::set<std::pair<int64_t, int>> free_;  // (size, chunk)
-  std::vector<std::vector<bool>> pages_;    // per region
-  int64_t reserved_ = 0, huge_ = 0;
+  int64_t reserved_ = 0;
 };
 
 }  // namespace hase::model

@@ -49,13 +49,6 @@ TEST(Arena, GrowingTensorsLeaveRegionsTooSmallForTheNext) {
   EXPECT_EQ(arena.reserved(), (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8) * kMiB);
 }
 
-TEST(Arena, OnlyReachedPagesCount) {
-  Arena arena;
-  arena.Free(arena.Allocate(100 * kMiB));
-  EXPECT_EQ(arena.touched(), 100 * kMiB);
-  EXPECT_LE(Arena().touched(), 0);
-}
-
 TEST(Arena, RandomUseKeepsItsSums) {
   Arena arena;
   Rng rng(7);
@@ -74,9 +67,9 @@ TEST(Arena, RandomUseKeepsItsSums) {
     }
     most = std::max(most, live);
     ASSERT_GE(arena.reserved(), live);
-    ASSERT_LE(arena.touched(), arena.reserved());
   }
-  EXPECT_GE(arena.touched(), most * 9 / 10);
+  EXPECT_GE(arena.reserved(), most);
+  EXPECT_LT(arena.reserved(), 2 * most);  // freed regions serve again
   for (const auto& [handle, bytes] : held) arena.Free(handle);
   const int64_t before = arena.reserved();
   arena.Allocate(1);  // all is free: nothing grows
@@ -87,7 +80,6 @@ TEST(Arena, SizesBeyondAnyMachineStayFinite) {
   Arena arena;
   for (int i = 0; i < 8; ++i) arena.Allocate(int64_t{1} << 60);
   EXPECT_EQ(arena.reserved(), int64_t{1} << 61);
-  EXPECT_EQ(arena.touched(), int64_t{1} << 61);
 }
 
 }  // namespace

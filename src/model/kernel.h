@@ -43,9 +43,12 @@ constexpr int kOpClassCount = 17;
 enum class Precision : uint8_t { kFp32, kTf32, kFp16, kBf16, kInt8 };
 enum class Runtime : uint8_t { kOrtCpu, kOrtCuda, kTensorRt, kPyTorch };
 
-std::string_view ToString(OpClass c);    // "conv", "depthwise_conv", "data_movement" …
-std::string_view ToString(Precision p);  // "fp32" …
-std::string_view ToString(Runtime r);    // "ort-cpu", "ort-cuda", "tensorrt", "pytorch"
+std::string_view ToString(OpClass c);      // "conv", "depthwise_conv", "data_movement" …
+std::string_view ToString(Precision p);    // "fp32" …
+std::string_view ToString(Runtime r);      // "ort-cpu", "ort-cuda", "tensorrt", "pytorch"
+constexpr bool IsConvolution(OpClass c) {  // of any grouping
+  return c == OpClass::kConv || c == OpClass::kDepthwiseConv || c == OpClass::kGroupedConv;
+}
 Result<OpClass> ParseOpClass(std::string_view text);
 Result<Precision> ParsePrecision(std::string_view text);
 Result<Runtime> ParseRuntime(std::string_view text);

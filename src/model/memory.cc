@@ -167,7 +167,7 @@ int64_t ArenaOf(const BufferPlan& plan, size_t nodes) {
       for (const int b : end[n]) arena.Free(chunk[static_cast<size_t>(b)]);
     }
   }
-  return arena.touched();
+  return arena.reserved();
 }
 
 // Bytes of all these tensors, each once; nullopt on overflow.

@@ -83,7 +83,7 @@ void UseCuda(const SessionOptions& options, Ort::SessionOptions& native) {
 }
 
 // ONNX Runtime takes a CPU arena's settings only through an allocator that the environment shares
-// with all sessions of the process. So the first limit given in a process stands.
+// with all sessions of the process. So the settings of the first such session in a process stand.
 void ShareCpuArena(std::optional<Bytes> limit, Ort::SessionOptions& native) {
   static const bool registered = [&] {
     const auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);

@@ -32,7 +32,8 @@ struct SessionOptions {
   bool allow_spinning = false;  // spinning threads burn a CPU quota; see docs/limits.md
   Provider provider = Provider::kCpu;
   int cuda_device = 0;
-  std::optional<Bytes> arena_limit;  // CUDA: the provider's limit; CPU: the arena's greatest size
+  std::optional<Bytes> arena_limit;  // CUDA: the provider's limit; CPU: the arena's greatest size,
+                                     // if this is the first lean or limited session of the process
   // CPU: an arena that grows by what is asked for, and no second block planned for later runs: up
   // to half the memory at the same speed (docs/predictor-cpu.md).
   bool lean = false;
