@@ -199,8 +199,8 @@ Result<int> Main(double seconds, double load) {
   std::vector<latency::CoRun> co_runs;
   for (size_t k = 0; k < 3; ++k) {
     latency::Neighbourhood others;
-    others.Add({0, 2, 0});
-    co_runs.push_back({0, others, together[k] / measured[{k, 4, k == 2 ? 0.5 : 0.25}]});
+    others.Add({.busy = 2});
+    co_runs.push_back({{}, others, together[k] / measured[{k, 4, k == 2 ? 0.5 : 0.25}]});
     fmt::print(stderr, "{} beside the others: {:.2f} times its time alone\n", kModels[k],
                co_runs.back().ratio);
   }

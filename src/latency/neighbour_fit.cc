@@ -11,7 +11,7 @@ namespace {
 // Deviations: of a measured ratio (relative), and of each parameter from its prior.
 constexpr double kNoise = 0.03;
 constexpr std::array<double, 3> kSpread = {0.15, 0.015, 0.03};
-constexpr double kBursts[] = {1, 1.25, 1.5, 1.75, 2, 2.5};
+constexpr double kBursts[] = {1, 0.6, 0.8, 1.25, 1.5, 2};
 
 using Row = std::array<double, 3>;
 
@@ -21,7 +21,7 @@ NeighbourLaw FitAt(double burst, std::span<const CoRun> runs, const ShareLaw& pr
   std::array<double, 3> x = {prior.crowding, prior.company, prior.heat};
   const std::array<double, 3> centre = x;
   std::vector<double> main;
-  for (const CoRun& run : runs) main.push_back(BandwidthFactor(run.own_demand, run.others, burst));
+  for (const CoRun& run : runs) main.push_back(BandwidthFactor(run.own, run.others, burst));
   // Coordinate descent on a convex problem: nothing below zero, no solver needed.
   for (int sweep = 0; sweep < 200; ++sweep)
     for (size_t k = 0; k < 3; ++k) {

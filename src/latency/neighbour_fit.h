@@ -19,7 +19,7 @@ struct NeighbourLaw {
 
 // One tenant of one co-run.
 struct CoRun {
-  double own_demand = 0;  // DRAM
+  Neighbour own;
   Neighbourhood others;
   double ratio = 1;  // measured time / time with the same share alone
 };

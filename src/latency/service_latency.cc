@@ -138,9 +138,23 @@ double SmUse(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
   return run > 0 ? std::min(fraction, terms.parallelism) * t.compute_s / run : 0;
 }
 
-double BandwidthFactor(double own_demand, const Neighbourhood& n, double burst) {
-  const double own = std::min(1.0, burst * own_demand);
-  const double over = own + burst * std::max(0.0, n.drawn) - 1;
+Neighbour ResidentOf(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+                     const ShareGrant& grant) {
+  const TermSeconds t = RunSecondsByTerm(terms, law, sm_count, grant);
+  const double run = t.compute_s + t.dram_s + t.launch_s + t.serial_s;
+  const double device = t.compute_s + t.dram_s;
+  Neighbour resident;
+  resident.dram_demand = DramDemand(terms, law, sm_count, grant);
+  resident.dram_peak =
+      device > 0 ? std::min(1.0, resident.dram_demand * run / device) : resident.dram_demand;
+  resident.sm_use = SmUse(terms, law, sm_count, grant);
+  return resident;
+}
+
+double BandwidthFactor(const Neighbour& resident, const Neighbourhood& n, double burst) {
+  const double own = std::min(1.0, burst * resident.dram_demand);
+  const double over =
+      std::min(1.0, burst * resident.dram_peak) + burst * std::max(0.0, n.drawn) - 1;
   const double sd = burst * std::sqrt(std::max(0.0, n.variance));
   if (sd <= 1e-9 || std::abs(over) >= 5 * sd) return 1 + own * std::max(0.0, over);
   const double z = over / sd;  // others taken as normal
@@ -148,7 +162,7 @@ double BandwidthFactor(double own_demand, const Neighbourhood& n, double burst) 
   return 1 + own * (over * 0.5 * std::erfc(-z / std::sqrt(2.0)) + sd * density);
 }
 
-double Interference(double own_demand, const ShareLaw& law, ShareMode mode,
+double Interference(const Neighbour& own, const ShareLaw& law, ShareMode mode,
                     const Neighbourhood& n) {
   if (mode == ShareMode::kMig || mode == ShareMode::kExclusive) return 1;
   const double busy = std::max(0.0, n.busy), drawn = std::max(0.0, n.drawn);
@@ -156,14 +170,14 @@ double Interference(double own_demand, const ShareLaw& law, ShareMode mode,
   const double rest =
       1 + law.crowding * drawn + law.company * busy + law.heat * std::max(0.0, n.sms);
   if (mode == ShareMode::kCpuQuota) return rest;
-  return BandwidthFactor(own_demand, n, law.burst) * rest;
+  return BandwidthFactor(own, n, law.burst) * rest;
 }
 
 double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                     const ShareGrant& grant, std::span<const Neighbour> neighbours) {
   Neighbourhood sum;
   for (const Neighbour& n : neighbours) sum.Add(n);
-  return Interference(DramDemand(terms, law, sm_count, grant), law, grant.mode, sum);
+  return Interference(ResidentOf(terms, law, sm_count, grant), law, grant.mode, sum);
 }
 
 }  // namespace hase::latency

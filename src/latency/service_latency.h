@@ -45,8 +45,9 @@ struct ShareLaw {
   // Slow-down per busy neighbour (its launches disturb ours) and per fraction of the SMs that
   // neighbours keep busy (clock and power). Measured in co-runs; without any, the pairs' median.
   double company = 0.01, heat = 0.02;
-  // Traffic comes in bursts: while it moves data, a batch draws this many times its average.
-  double burst = 1.25;
+  // Traffic comes in bursts: while it moves data, a batch draws this many times what its device
+  // work draws on average.
+  double burst = 1;
   double doubt = 0.2;  // relative error of (interference - 1), one standard deviation
 };
 
@@ -56,11 +57,13 @@ struct ShareGrant {
   int processes = 1;  // same-model processes inside this one share, all busy
 };
 
-// Co-residents as the law sees them: what they draw while busy, and how often they are.
+// A resident as the law sees it: what it draws while busy, and how often it is.
 struct Neighbour {
-  double dram_demand = 0;  // fraction of the device's bandwidth while busy
+  double dram_demand = 0;  // fraction of the device's bandwidth, on average while busy
   double busy = 1;         // probability of being busy
   double sm_use = 0;       // fraction of the SMs it keeps busy while it runs
+  double dram_peak = 0;    // fraction of the bandwidth while its device work runs: the host's part
+                           // of a batch draws nothing, so this is dram_demand and more
 };
 
 // The DRAM bandwidth that a MIG instance of `slices` compute slices gets (A100, H100: 7 compute and
@@ -86,26 +89,29 @@ TermSeconds RunSecondsByTerm(const ServiceTerms& terms, const ShareLaw& law, int
 double DramDemand(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                   const ShareGrant& grant);
 
+// A resident that runs such batches without pause.
+Neighbour ResidentOf(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
+                     const ShareGrant& grant);
+
 // Fraction of the device's SMs kept busy while such a batch runs, its DRAM phases left out.
 double SmUse(const ServiceTerms& terms, const ShareLaw& law, int sm_count, const ShareGrant& grant);
 
 // Factor >= 1 on RunSeconds from co-residents under MPS: expectation over who is busy, of the
 // bandwidth factor times what L2, launches and the clock cost.
 // MIG and exclusive: 1. Time-slice: as many times longer as residents are busy at once.
-// `own_demand` is DramDemand of the batch.
 struct Neighbourhood {  // sums over neighbours, so that one can be taken out again
   double busy = 0, drawn = 0, variance = 0, sms = 0;
   void Add(const Neighbour& n, double sign = 1) {
     busy += sign * n.busy;
     sms += sign * n.busy * n.sm_use;
-    drawn += sign * n.busy * n.dram_demand;
-    variance += sign * n.busy * (1 - n.busy) * n.dram_demand * n.dram_demand;
+    drawn += sign * n.busy * n.dram_peak;
+    variance += sign * n.busy * (1 - n.busy) * n.dram_peak * n.dram_peak;
   }
 };
-// Factor from bandwidth asked for beyond what there is, alone: 1 + own · E[(own + others - 1)+],
-// each drawing `burst` times its average.
-double BandwidthFactor(double own_demand, const Neighbourhood& neighbours, double burst);
-double Interference(double own_demand, const ShareLaw& law, cluster::ShareMode mode,
+// Factor from bandwidth asked for beyond what there is, alone: 1 + own average · E[(own peak +
+// others' peaks - 1)+], each peak `burst` times what the device's part of a batch draws.
+double BandwidthFactor(const Neighbour& own, const Neighbourhood& neighbours, double burst);
+double Interference(const Neighbour& own, const ShareLaw& law, cluster::ShareMode mode,
                     const Neighbourhood& neighbours);
 double Interference(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                     const ShareGrant& grant, std::span<const Neighbour> neighbours);

@@ -96,7 +96,7 @@ TEST(ServiceLatency, NeighboursOnBandwidthSlowDown) {
   const ShareLaw law;
   ServiceTerms dram;
   dram.dram_s = 0.008;
-  const Neighbour calm{0.1, 0.1}, hungry{0.9, 1.0};
+  const Neighbour calm{0.1, 0.1, 0, 0.1}, hungry{0.9, 1.0, 0, 0.9};
   const double a = Interference(dram, law, 80, Mps(500), std::vector{calm});
   const double b = Interference(dram, law, 80, Mps(500), std::vector{hungry});
   EXPECT_GE(a, 1);

@@ -144,8 +144,9 @@ void Arena::CompareCards(Rng noise) {
   }
 }
 
-// Eight co-runs per device type, of two, three and five models at equal shares: what neighbours do
-// to each other there.
+// Eight co-runs per device type, of two, three and five tenants at equal shares: what neighbours do
+// to each other there. In the last two the model that draws most bandwidth is beside itself, since
+// that is where neighbours cost most.
 void Arena::ProfilePairs(Rng noise) {
   for (uint32_t t = 0; t < given_.cluster.types.size(); ++t) {
     const auto device = std::find_if(devices_.begin(), devices_.end(),
@@ -153,39 +154,56 @@ void Arena::ProfilePairs(Rng noise) {
     if (device == devices_.end() || placement::DivisionMode(device->modes) != ShareMode::kMps)
       continue;
     std::vector<latency::CoRun> runs;
-    const std::pair<size_t, int> sizes[] = {{2, 500}, {3, 325}, {5, 200}, {2, 250},
-                                            {3, 325}, {5, 200}, {2, 500}, {3, 150}};
-    for (size_t first = 0; first < std::size(sizes); ++first)
-      CoRun(*device, first, sizes[first].first, MilliShare(sizes[first].second), noise, runs);
+    constexpr int64_t kBatches[] = {2, 8, 32};
+    const std::pair<size_t, int> sizes[] = {{2, 500}, {3, 325}, {5, 200},
+                                            {2, 250}, {3, 325}, {5, 200}};
+    for (size_t first = 0; first < std::size(sizes); ++first) {
+      std::vector<std::pair<size_t, int64_t>> tenants;
+      for (size_t k = first; k < first + sizes[first].first; ++k)
+        tenants.emplace_back(k % demands_.size(), kBatches[k % std::size(kBatches)]);
+      CoRun(*device, tenants, MilliShare(sizes[first].second), noise, runs);
+    }
+    const auto drawn = [&](size_t s) {
+      const auto* found = model_->Find(demands_[s].model, device->type, 8);
+      return found == nullptr
+                 ? 0.0
+                 : latency::DramDemand(found->terms, model_->Law(demands_[s].model, device->type),
+                                       model_->sm_count(device->type), {});
+    };
+    size_t hungriest = 0;
+    for (size_t s = 1; s < demands_.size(); ++s)
+      if (drawn(s) > drawn(hungriest)) hungriest = s;
+    CoRun(*device, std::vector(3, std::pair(hungriest, int64_t{32})), MilliShare(325), noise, runs);
+    CoRun(*device, std::vector(5, std::pair(hungriest, int64_t{8})), MilliShare(200), noise, runs);
     if (!runs.empty())
       model_->SetNeighbours(DeviceTypeId(t), latency::FitNeighbours(runs, latency::ShareLaw()));
   }
 }
 
-void Arena::CoRun(const placement::DeviceState& device, size_t first, size_t tenants,
-                  MilliShare share, Rng& noise, std::vector<latency::CoRun>& runs) const {
+void Arena::CoRun(const placement::DeviceState& device,
+                  const std::vector<std::pair<size_t, int64_t>>& tenants, MilliShare share,
+                  Rng& noise, std::vector<latency::CoRun>& runs) const {
   std::vector<world::Server> servers;
   std::vector<latency::Neighbour> loads;
   latency::Neighbourhood all;
-  for (size_t k = 0; k < tenants; ++k) {
-    const auto& d = demands_[(first + k) % demands_.size()];
-    const int64_t batch = std::min<int64_t>((first + k) % 3 == 0 ? 2 : 8, d.max_batch);
+  for (size_t k = 0; k < tenants.size(); ++k) {
+    const auto& d = demands_[tenants[k].first];
+    const int64_t batch = std::min(tenants[k].second, d.max_batch);
     const auto* found = model_->Find(d.model, device.type, batch);
     if (found == nullptr) return;
     servers.push_back({d.model, device.id, share, ShareMode::kMps, batch, static_cast<int>(k)});
     const auto law = model_->Law(d.model, device.type);
     const latency::ShareGrant grant{share, ShareMode::kMps, 1};
     const int sms = model_->sm_count(device.type);
-    loads.push_back({latency::DramDemand(found->terms, law, sms, grant), 1,
-                     latency::SmUse(found->terms, law, sms, grant)});
+    loads.push_back(latency::ResidentOf(found->terms, law, sms, grant));
     all.Add(loads.back());
   }
   std::vector<const world::Server*> busy;
   for (const auto& s : servers) busy.push_back(&s);
-  std::vector<double> ratios(tenants);
+  std::vector<double> ratios(tenants.size());
   truth_->Ratios(busy, ratios);
-  for (size_t k = 0; k < tenants; ++k) {
-    latency::CoRun run{loads[k].dram_demand, all, ratios[k] * truth_->Noise(noise)};
+  for (size_t k = 0; k < tenants.size(); ++k) {
+    latency::CoRun run{loads[k], all, ratios[k] * truth_->Noise(noise)};
     run.others.Add(loads[k], -1);
     runs.push_back(run);
   }
@@ -313,8 +331,7 @@ PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::Serv
     servers.push_back(server_of(o));
     const auto l = model.Law(view.services[o.service.index()].model, device.type);
     const latency::ShareGrant g{o.share, o.mode, o.processes};
-    loads.push_back(
-        {latency::DramDemand(terms_of(o), l, sms, g), 0, latency::SmUse(terms_of(o), l, sms, g)});
+    loads.push_back(latency::ResidentOf(terms_of(o), l, sms, g));
   }
   std::vector<double> factors(here.size(), 1.0);
   for (int round = 0; round < 25; ++round) {
@@ -331,11 +348,10 @@ PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::Serv
       latency::Neighbourhood others = all;
       others.Add(now[k], -1);
       const auto& o = instances[here[k]];
-      factors[k] =
-          device.speed_factor *
-          latency::Interference(loads[k].dram_demand,
-                                model.Law(view.services[o.service.index()].model, device.type),
-                                o.mode, others);
+      factors[k] = device.speed_factor *
+                   latency::Interference(
+                       loads[k], model.Law(view.services[o.service.index()].model, device.type),
+                       o.mode, others);
     }
   }
   auto server = servers[mine];

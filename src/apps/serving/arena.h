@@ -66,8 +66,10 @@ class Arena {
   void ProfileAll(uint64_t seed);
   void CompareCards(Rng noise);
   void ProfilePairs(Rng noise);
-  void CoRun(const placement::DeviceState& device, size_t first, size_t tenants, MilliShare share,
-             Rng& noise, std::vector<latency::CoRun>& runs) const;
+  // Tenants: service and batch.
+  void CoRun(const placement::DeviceState& device,
+             const std::vector<std::pair<size_t, int64_t>>& tenants, MilliShare share, Rng& noise,
+             std::vector<latency::CoRun>& runs) const;
 
   ServingCase given_;
   std::vector<double> prices_;

@@ -120,8 +120,7 @@ Capacity CapacityTable::Compute(const ServiceDemand& demand, DeviceTypeId type, 
         option.server.bend = BendOf(runs, b, option.plain_run_s, option.server.first);
       }
       runs.emplace_back(b, option.plain_run_s);
-      option.dram_demand = latency::DramDemand(batch->terms, law, sms, step.grant);
-      option.sm_use = latency::SmUse(batch->terms, law, sms, step.grant);
+      option.busy = latency::ResidentOf(batch->terms, law, sms, step.grant);
       option.memory = batch->memory * processes;
       step.batches.push_back(option);
     }

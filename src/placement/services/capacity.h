@@ -22,14 +22,16 @@ struct BatchOption {
   int64_t batch = 1;
   BatchServer server;      // run time with the planning margin
   double plain_run_s = 0;  // without it
-  double dram_demand = 0, sm_use = 0;
+  latency::Neighbour busy;  // what it is to its neighbours while it runs
   Bytes memory;
   // What it is to its neighbours at this rate (per process), its runs `factor` times longer: busy
   // for longer, and while it is busy as hard on the others as ever.
   latency::Neighbour LoadAt(double rate_rps, double factor = 1) const {
     BatchServer slowed = server;
     slowed.run_s *= factor;
-    return {dram_demand, BatchQueue::BusyFraction(slowed, rate_rps), sm_use};
+    latency::Neighbour load = busy;
+    load.busy = BatchQueue::BusyFraction(slowed, rate_rps);
+    return load;
   }
 };
 

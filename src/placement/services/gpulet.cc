@@ -103,7 +103,7 @@ class Partitioning {
         for (const Tenant& t : other.tenants) others.Add(t.choice.option->LoadAt(t.rate));
     const auto law = table_.model().Law(table_.Demand(service).model, State(g).type);
     return State(g).speed_factor * (1 + busy_inside) *
-           latency::Interference(choice.option->dram_demand, law, ShareMode::kMps, others);
+           latency::Interference(choice.option->busy, law, ShareMode::kMps, others);
   }
 
   Choice Serve(const Gpulet& g, size_t service, int size, double busy_inside) const {

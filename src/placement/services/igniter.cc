@@ -97,7 +97,7 @@ class Provisioning {
     Placed& r = residents[i];
     const DeviceState& card = table_.view().devices[device.index()];
     const auto law = table_.model().Law(table_.Demand(r.service).model, card.type);
-    const double own = r.choice.option != nullptr ? r.choice.option->dram_demand : 0;
+    const auto own = r.choice.option != nullptr ? r.choice.option->busy : latency::Neighbour();
     const double factor =
         card.speed_factor * latency::Interference(own, law, r.share().grant.mode, others);
     const Choice choice =

@@ -21,7 +21,7 @@ constexpr MilliShare kNearlyWhole = MilliShare(900);
 
 latency::Neighbour LoadOf(const Placed& p) {
   const BatchOption* option = p.choice.option;
-  if (option == nullptr) return {0, 0};
+  if (option == nullptr) return {.busy = 0};
   return option->LoadAt(p.rate_rps / p.share().grant.processes, p.factor);
 }
 
@@ -89,7 +89,7 @@ bool Ledger::Settle(const DeviceLedger& d, std::vector<Placed>& after, size_t i,
   const BatchOption* mine = p.choice.option != nullptr
                                 ? p.choice.option
                                 : p.capacity->Best(p.share(), d.speed, queue, slo).option;
-  const double own = mine != nullptr ? mine->dram_demand : 0;
+  const auto own = mine != nullptr ? mine->busy : latency::Neighbour();
   const double plain = latency::Interference(own, law, d.mode, others);
   if (d.mode == ShareMode::kMps && plain > kMostInterference) return false;
   const double factor = p.factor = d.speed * (1 + (plain - 1) * (1 + table_.margin() * law.doubt));
@@ -162,7 +162,7 @@ bool Ledger::Converge(const DeviceLedger& d, std::vector<Placed>& after, int* un
       if (p.choice.option == nullptr) continue;
       const auto load = LoadOf(p);
       moved = std::max({moved, std::abs(load.busy - p.load.busy),
-                        std::abs(load.dram_demand - p.load.dram_demand)});
+                        std::abs(load.dram_peak - p.load.dram_peak)});
       p.load = load;
     }
     if (!grown && moved < kMoved) return true;
