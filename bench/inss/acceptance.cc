@@ -29,7 +29,10 @@ int main(int argc, char** argv) {
   app.add_subcommand("replan", "One rate change at 64 GPUs")->callback([&] {
     status = RunReplan();
   });
-  app.add_subcommand("scale", "Plan and re-plan times")->callback([&] { status = RunScale(); });
+  int most_devices = 1024;
+  auto* scale = app.add_subcommand("scale", "Plan times at 64, 256 and 1,024 GPUs");
+  scale->add_option("--most", most_devices, "Leave out clusters of more GPUs");
+  scale->callback([&] { status = RunScale(most_devices); });
   CLI11_PARSE(app, argc, argv);
   return status;
 }

@@ -29,8 +29,8 @@ int RunCost(const RunOptions& options);
 int RunFit(const RunOptions& options);
 // ParvaGPU rows from the kernel-level prediction alone.
 int RunParva(const RunOptions& options);
-// Plan and re-plan times.
-int RunScale();
+// Plan times, re-plan times.
+int RunScale(int most_devices);
 int RunReplan();
 // Rates that drift and burst: attainment and cost, by what the adapter may do.
 int RunAdapt(const RunOptions& options);

@@ -52,9 +52,10 @@ int RunFit(const RunOptions& options) {
 }
 
 // `devices` cards of four types and `services` services cut from all mixes, at moderate rates.
-int RunScale() {
+int RunScale(int most_devices) {
   const std::pair<int, int> sizes[] = {{64, 200}, {256, 800}, {1024, 3000}};
   for (const auto& [devices, services] : sizes) {
+    if (devices > most_devices) break;
     const auto setup = Large(devices, services);
     const Arena arena(setup.given, {}, 1, true);
     const auto view = arena.View();

@@ -105,7 +105,7 @@ Why WhyOf(const Arena& arena, const placement::ServiceView& view,
   if (below == nullptr) {
     why.share = "the least share there is";
   } else {
-    const auto choice = capacity.Best(*below, device.speed_factor, queue, slo_s);
+    const auto choice = capacity.Best(*below, device.speed_factor, slo_s);
     why.share =
         fmt::format("{:.1f} % would sustain {:.0f}/s alone; {:.0f}/s are planned",
                     100 * ToFraction(below->grant.share), choice.rate_rps, instance.rate_rps);

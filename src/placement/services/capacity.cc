@@ -36,13 +36,13 @@ std::vector<MilliShare> ShareSteps(ShareMode mode) {
   return steps;
 }
 
-Choice Capacity::Best(const ShareStep& step, double factor, const BatchQueue& queue,
-                      double slo_s) const {
+Choice Capacity::Best(const ShareStep& step, double factor, double slo_s) const {
   Choice best;
   for (const BatchOption& option : step.batches) {
     BatchServer server = option.server;
     server.run_s *= factor;
-    const double rate = queue.SustainableRate(server, slo_s) * step.grant.processes;
+    const double rate =
+        BatchQueue::SustainableRate(option.response, server, slo_s) * step.grant.processes;
     // A larger batch must earn its memory.
     if (rate > best.rate_rps * 1.005) best = {option.batch, rate, &option};
   }
@@ -120,11 +120,12 @@ Capacity CapacityTable::Compute(const ServiceDemand& demand, DeviceTypeId type, 
         option.server.bend = BendOf(runs, b, option.plain_run_s, option.server.first);
       }
       runs.emplace_back(b, option.plain_run_s);
+      option.response = queue.CurveOf(option.server);
       option.busy = latency::ResidentOf(batch->terms, law, sms, step.grant);
       option.memory = batch->memory * processes;
       step.batches.push_back(option);
     }
-    step.rate_rps = capacity.Best(step, 1, queue, slo_s).rate_rps;
+    step.rate_rps = capacity.Best(step, 1, slo_s).rate_rps;
     envelope = std::max(envelope, step.rate_rps);
     step.rate_rps = envelope;
     capacity.steps.push_back(std::move(step));

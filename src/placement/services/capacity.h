@@ -22,6 +22,7 @@ struct BatchOption {
   int64_t batch = 1;
   BatchServer server;      // run time with the planning margin
   double plain_run_s = 0;  // without it
+  ResponseCurve response{};
   latency::Neighbour busy;  // what it is to its neighbours while it runs
   Bytes memory;
   // What it is to its neighbours at this rate (per process), its runs `factor` times longer: busy
@@ -53,7 +54,7 @@ struct Capacity {
   std::vector<ShareStep> steps;
   double load_s = 0;
   // Best batch on a step when co-residents make runs `factor` times longer.
-  Choice Best(const ShareStep& step, double factor, const BatchQueue& queue, double slo_s) const;
+  Choice Best(const ShareStep& step, double factor, double slo_s) const;
   double whole_rate() const { return steps.empty() ? 0 : steps.back().rate_rps; }
   // Greatest rate per share over the steps: no plan can do better on this type.
   double best_density() const;

@@ -22,8 +22,7 @@ std::pair<Instance, double> Turn(const RivalProblem& problem, size_t service, si
   const double factor = state.speed_factor * static_cast<double>(residents);
   Choice choice;
   if (!capacity.steps.empty())
-    choice = capacity.Best(capacity.steps.back(), factor, table.Queue(service),
-                           table.SloSeconds(service));
+    choice = capacity.Best(capacity.steps.back(), factor, table.SloSeconds(service));
   Instance instance;
   instance.service = table.Demand(service).id;
   instance.device = state.id;

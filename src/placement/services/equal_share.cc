@@ -34,8 +34,7 @@ ServicePlan EqualSharePolicy::Decide(const ServiceView& view) {
       for (const auto& candidate : capacity.steps)
         if (ToFraction(candidate.grant.share) <= part + 1e-9) step = &candidate;
       const double factor = mode == cluster::ShareMode::kTimeSlice ? 1 / part : 1;
-      const Choice choice =
-          capacity.Best(*step, factor * state.speed_factor, table.Queue(s), table.SloSeconds(s));
+      const Choice choice = capacity.Best(*step, factor * state.speed_factor, table.SloSeconds(s));
       Instance instance;
       instance.service = table.Demand(s).id;
       instance.device = state.id;

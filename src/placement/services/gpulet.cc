@@ -110,11 +110,10 @@ class Partitioning {
     const ShareStep* step = Step(service, g, size);
     if (step == nullptr) return {};
     const auto& capacity = table_.Of(service, State(g).type, DivisionMode(State(g).modes));
-    const auto& queue = table_.Queue(service);
     const double slo = table_.SloSeconds(service);
-    const Choice alone = capacity.Best(*step, 1, queue, slo);
+    const Choice alone = capacity.Best(*step, 1, slo);
     if (alone.option == nullptr) return {};
-    return capacity.Best(*step, Factor(g, service, alone, busy_inside), queue, slo);
+    return capacity.Best(*step, Factor(g, service, alone, busy_inside), slo);
   }
 
   bool MemoryFits(const Gpulet& g, const Choice& choice) const {

@@ -67,8 +67,7 @@ class Provisioning {
     while (mine.step < capacity.steps.size() && capacity.steps[mine.step].rate_rps < part.rate)
       ++mine.step;
     if (mine.step == capacity.steps.size()) return std::nullopt;
-    mine.choice =
-        capacity.Best(mine.share(), 1, table_.Queue(part.service), table_.SloSeconds(part.service));
+    mine.choice = capacity.Best(mine.share(), 1, table_.SloSeconds(part.service));
     a.residents.push_back(mine);
     int free = ledger_.Free(device) - Ledger::Units(mine.share());
     a.added = Ledger::Units(mine.share());
@@ -100,8 +99,7 @@ class Provisioning {
     const auto own = r.choice.option != nullptr ? r.choice.option->busy : latency::Neighbour();
     const double factor =
         card.speed_factor * latency::Interference(own, law, r.share().grant.mode, others);
-    const Choice choice =
-        r.capacity->Best(r.share(), factor, table_.Queue(r.service), table_.SloSeconds(r.service));
+    const Choice choice = r.capacity->Best(r.share(), factor, table_.SloSeconds(r.service));
     if (choice.option == nullptr || choice.rate_rps < r.rate_rps - 1e-9) return false;
     r.choice = choice;
     return true;

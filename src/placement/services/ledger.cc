@@ -83,12 +83,11 @@ bool Ledger::Settle(const DeviceLedger& d, std::vector<Placed>& after, size_t i,
   others.Add(p.load, -1);
   const ServiceDemand& demand = table_.Demand(p.service);
   const auto law = table_.model().Law(demand.model, d.type);
-  const BatchQueue& queue = table_.Queue(p.service);
   const double slo = table_.SloSeconds(p.service);
   // A resident that has just grown has no choice yet: what it would run alone says its demand.
   const BatchOption* mine = p.choice.option != nullptr
                                 ? p.choice.option
-                                : p.capacity->Best(p.share(), d.speed, queue, slo).option;
+                                : p.capacity->Best(p.share(), d.speed, slo).option;
   const auto own = mine != nullptr ? mine->busy : latency::Neighbour();
   const double plain = latency::Interference(own, law, d.mode, others);
   if (d.mode == ShareMode::kMps && plain > kMostInterference) return false;
@@ -96,13 +95,14 @@ bool Ledger::Settle(const DeviceLedger& d, std::vector<Placed>& after, size_t i,
   if (p.choice.option != nullptr) {  // as it is?
     BatchServer server = p.choice.option->server;
     server.run_s *= factor;
-    const double rate = queue.SustainableRate(server, slo) * p.share().grant.processes;
+    const double rate = BatchQueue::SustainableRate(p.choice.option->response, server, slo) *
+                        p.share().grant.processes;
     if (rate >= p.rate_rps - kSlack) {
       p.choice.rate_rps = rate;
       return true;
     }
   }
-  const Choice choice = p.capacity->Best(p.share(), factor, queue, slo);
+  const Choice choice = p.capacity->Best(p.share(), factor, slo);
   if (choice.option == nullptr || choice.rate_rps < p.rate_rps - kSlack) return false;
   p.choice = choice;
   return true;
@@ -111,8 +111,7 @@ bool Ledger::Settle(const DeviceLedger& d, std::vector<Placed>& after, size_t i,
 std::optional<Offer> Ledger::OfferStep(const DeviceLedger& d, size_t service, size_t step,
                                        double rate_rps, bool partial) const {
   const Capacity& capacity = table_.Of(service, d.type, d.mode);
-  const Choice alone = capacity.Best(capacity.steps[step], d.speed, table_.Queue(service),
-                                     table_.SloSeconds(service));
+  const Choice alone = capacity.Best(capacity.steps[step], d.speed, table_.SloSeconds(service));
   if (alone.option == nullptr || !SlicesFit(d, capacity.steps[step])) return std::nullopt;
   Offer offer;
   offer.after = d.placed;
@@ -126,10 +125,9 @@ std::optional<Offer> Ledger::OfferStep(const DeviceLedger& d, size_t service, si
     const bool alone_for_good =
         d.mode == ShareMode::kMig || (d.placed.empty() && mine.share().grant.share > kNearlyWhole);
     const double stretch = d.speed * (1 + (alone_for_good ? 0 : limits_.slack));
-    mine.rate_rps = std::min(rate_rps, capacity
-                                           .Best(capacity.steps[step], stretch,
-                                                 table_.Queue(service), table_.SloSeconds(service))
-                                           .rate_rps);
+    mine.rate_rps =
+        std::min(rate_rps,
+                 capacity.Best(capacity.steps[step], stretch, table_.SloSeconds(service)).rate_rps);
     if (mine.rate_rps <= 0) return std::nullopt;
   }
   mine.load = LoadOf(mine);
@@ -161,8 +159,8 @@ bool Ledger::Converge(const DeviceLedger& d, std::vector<Placed>& after, int* un
     for (Placed& p : after) {
       if (p.choice.option == nullptr) continue;
       const auto load = LoadOf(p);
-      moved = std::max({moved, std::abs(load.busy - p.load.busy),
-                        std::abs(load.dram_peak - p.load.dram_peak)});
+      moved = std::max(
+          {moved, std::abs(load.busy - p.load.busy), std::abs(load.dram_peak - p.load.dram_peak)});
       p.load = load;
     }
     if (!grown && moved < kMoved) return true;
@@ -242,7 +240,7 @@ bool Ledger::Adopt(const Instance& instance, size_t service) {
     return false;
   }
   p.rate_rps = instance.rate_rps;
-  p.choice = capacity.Best(p.share(), d.speed, table_.Queue(service), table_.SloSeconds(service));
+  p.choice = capacity.Best(p.share(), d.speed, table_.SloSeconds(service));
   if (p.choice.option == nullptr) return false;
   auto after = d.placed;
   after.push_back(p);
@@ -290,8 +288,7 @@ bool Ledger::SetStep(DeviceId device, size_t position, size_t step) {
   if (d.mode == ShareMode::kMig) return false;  // a slice is not resized in place
   Placed& p = after[position];
   p.step = step;
-  p.choice =
-      p.capacity->Best(p.share(), d.speed, table_.Queue(p.service), table_.SloSeconds(p.service));
+  p.choice = p.capacity->Best(p.share(), d.speed, table_.SloSeconds(p.service));
   if (p.choice.option == nullptr || !Stand(d, std::move(after))) return false;
   d.free -= more;
   return true;

@@ -51,12 +51,11 @@ class Segments {
   std::vector<Triplet> Triplets(size_t service, const Card& card) const {
     std::vector<Triplet> triplets;
     const auto mode = card.mig ? ShareMode::kMig : ShareMode::kExclusive;
-    const auto& queue = table_.Queue(service);
     for (int processes = 1; processes <= kMostProcesses; ++processes) {
       const Capacity& capacity = table_.OfProcesses(service, card.state->type, mode, processes);
       for (const auto& step : capacity.steps) {
         const Choice choice =
-            capacity.Best(step, card.state->speed_factor, queue, table_.SloSeconds(service));
+            capacity.Best(step, card.state->speed_factor, table_.SloSeconds(service));
         if (choice.option == nullptr) continue;
         const int slices = card.mig ? latency::MigSlices(step.grant.share) : 7;
         const double part = card.mig ? latency::MigMemoryFraction(slices) : 1;

@@ -7,8 +7,8 @@
 namespace hase::placement {
 namespace {
 
-constexpr std::array<double, 14> kRho = {0.02, 0.05, 0.1, 0.15, 0.2, 0.3,  0.4,
-                                         0.5,  0.6,  0.7, 0.75, 0.8, 0.85, 0.92};
+constexpr std::array<double, kLoads> kRho = {0.02, 0.05, 0.1, 0.15, 0.2, 0.3,  0.4,
+                                             0.5,  0.6,  0.7, 0.75, 0.8, 0.85, 0.92};
 // Percentiles kept of every law; others are interpolated in log(1 - p).
 constexpr std::array<double, 8> kPercentiles = {0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999};
 constexpr int kFirstSteps = 7;  // f = 1, 1/2, 1/4 …: halvings
@@ -196,9 +196,10 @@ double BatchServerResponse(const BatchServer& server, double rho, double percent
   return ResponseLaw(server, rho, waiting).Quantile(percentile);
 }
 
-const std::vector<double>& BatchQueue::Curve(int64_t batch, int first_step, int bend_step) const {
-  auto& curve = curves_[{batch, first_step, bend_step}];
-  if (!curve.empty()) return curve;
+const ResponseCurve& BatchQueue::Corner(int64_t batch, int first_step, int bend_step) const {
+  const auto [found, fresh] = curves_.try_emplace({batch, first_step, bend_step});
+  ResponseCurve& curve = found->second;
+  if (!fresh) return curve;
   const Law& law = LawOf(batch, first_step, bend_step);
   size_t k = 1;
   while (k + 1 < kPercentiles.size() && kPercentiles[k] < percentile_) ++k;
@@ -206,11 +207,11 @@ const std::vector<double>& BatchQueue::Curve(int64_t batch, int first_step, int 
   const double along =
       std::max(0.0, (std::log(1 - std::min(percentile_, 0.9999)) - low) / (high - low));
   for (size_t i = 0; i < kRho.size(); ++i)
-    curve.push_back(law[k - 1][i] + along * (law[k][i] - law[k - 1][i]));
+    curve[i] = law[k - 1][i] + along * (law[k][i] - law[k - 1][i]);
   return curve;
 }
 
-BatchQueue::Shape BatchQueue::ShapeOf(const BatchServer& server) const {
+ResponseCurve BatchQueue::CurveOf(const BatchServer& server) const {
   // Between two halvings a response is nearly linear in f.
   const double first = std::clamp(server.first, std::exp2(-kFirstSteps), 1.0);
   const int lower = std::min(kFirstSteps - 1, static_cast<int>(-std::log2(first)));
@@ -219,21 +220,18 @@ BatchQueue::Shape BatchQueue::ShapeOf(const BatchServer& server) const {
   if (server.batch <= 2 || server.bend > kBends[1]) bend = 2;
   const double along =
       std::clamp((server.bend - kBends[bend - 1]) / (kBends[bend] - kBends[bend - 1]), 0.0, 1.0);
-  Shape shape{};
+  ResponseCurve curve{};
   // Corners of no weight are not computed.
   const std::tuple<int, int, double> corners[] = {{lower, bend - 1, (1 - part) * (1 - along)},
                                                   {lower + 1, bend - 1, part * (1 - along)},
                                                   {lower, bend, (1 - part) * along},
                                                   {lower + 1, bend, part * along}};
-  const std::vector<double>* some = nullptr;
-  for (int k = 0; k < 4; ++k) {
-    const auto& [first_step, bend_step, weight] = corners[k];
-    shape.weight[k] = weight;
-    if (weight > 1e-9) shape.curve[k] = some = &Curve(server.batch, first_step, bend_step);
+  for (const auto& [first_step, bend_step, weight] : corners) {
+    if (weight <= 1e-9) continue;
+    const ResponseCurve& corner = Corner(server.batch, first_step, bend_step);
+    for (size_t i = 0; i < kLoads; ++i) curve[i] += weight * corner[i];
   }
-  for (auto& curve : shape.curve)
-    if (curve == nullptr) curve = some;
-  return shape;
+  return curve;
 }
 
 double MixtureResponseSeconds(std::span<const QueuePart> parts, double percentile) {
@@ -274,12 +272,12 @@ double MixtureResponseSeconds(std::span<const QueuePart> parts, double percentil
 }
 
 double BatchQueue::Response(const BatchServer& server, double rho) const {
-  const Shape shape = ShapeOf(server);
+  const ResponseCurve curve = CurveOf(server);
   size_t i = 1;
   while (i + 1 < kRho.size() && kRho[i] < rho) ++i;
   const double along =
       (std::clamp(rho, kRho.front(), kRho.back()) - kRho[i - 1]) / (kRho[i] - kRho[i - 1]);
-  const double low = shape.At(i - 1), random = low + along * (shape.At(i) - low);
+  const double low = curve[i - 1], random = low + along * (curve[i] - low);
   if (server.evenness >= 1) return random;
   // Arrivals like a clock: runs of n* = λ·D(n*), and the percentile of those who just missed one.
   const double n = MeanBatch({1, server.first, server.batch, server.bend},
@@ -294,13 +292,13 @@ double BatchQueue::ResponseSeconds(const BatchServer& server, double rate_rps) c
   return server.run_s * Response(server, rho);
 }
 
-double BatchQueue::SustainableRate(const BatchServer& server, double slo_s) const {
+double BatchQueue::SustainableRate(const ResponseCurve& curve, const BatchServer& server,
+                                   double slo_s) {
   const double limit = slo_s / server.run_s;
   const double capacity = static_cast<double>(server.batch) / server.run_s;
-  const Shape shape = ShapeOf(server);
   double last = 0;
   for (size_t i = 0; i < kRho.size(); ++i) {
-    const double r = shape.At(i);
+    const double r = curve[i];
     if (r > limit) {
       if (i == 0) return 0;
       const double along = (limit - last) / std::max(1e-12, r - last);
@@ -325,6 +323,8 @@ double BatchQueue::MeanBatch(const BatchServer& server, double rate_rps) {
 }
 
 double BatchQueue::BusyFraction(const BatchServer& server, double rate_rps) {
+  // Even a lone item takes as long as the next one takes to come: never idle.
+  if (rate_rps * server.run_s * server.Run(1) >= 1) return 1;
   const double n = MeanBatch(server, rate_rps);
   return std::min(1.0, rate_rps * server.run_s * server.Run(n) / n);
 }

@@ -15,6 +15,7 @@
 // out: burstier arrivals than Poisson, variation of D (the planner's margin covers it).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -40,6 +41,11 @@ struct BatchServer {
 double BendOf(std::span<const std::pair<int64_t, double>> runs, int64_t batch, double run_s,
               double first);
 
+// Responses in units of D(b), at the loads of the table: all that a server of given batch, first
+// item and bend needs to be asked for its greatest rate.
+constexpr size_t kLoads = 14;
+using ResponseCurve = std::array<double, kLoads>;
+
 class BatchQueue {
  public:
   explicit BatchQueue(double percentile) : percentile_(percentile) {}
@@ -49,7 +55,13 @@ class BatchQueue {
   // Seconds.
   double ResponseSeconds(const BatchServer& server, double rate_rps) const;
   // Greatest rate at which the percentile stays within slo_s; 0 = none does.
-  double SustainableRate(const BatchServer& server, double slo_s) const;
+  double SustainableRate(const BatchServer& server, double slo_s) const {
+    return SustainableRate(CurveOf(server), server, slo_s);
+  }
+  // The same with CurveOf(server) computed once: the curve does not depend on run_s.
+  ResponseCurve CurveOf(const BatchServer& server) const;
+  static double SustainableRate(const ResponseCurve& curve, const BatchServer& server,
+                                double slo_s);
   // Fraction of time the server runs anything at all, and the mean batch it takes.
   static double BusyFraction(const BatchServer& server, double rate_rps);
   static double MeanBatch(const BatchServer& server, double rate_rps);
@@ -57,20 +69,9 @@ class BatchQueue {
   double percentile() const { return percentile_; }
 
  private:
-  // Responses at the loads of the table, at the server's shape.
-  struct Shape {
-    const std::vector<double>* curve[4];
-    double weight[4];
-    double At(size_t i) const {
-      double r = 0;
-      for (int k = 0; k < 4; ++k) r += weight[k] * (*curve[k])[i];
-      return r;
-    }
-  };
-  Shape ShapeOf(const BatchServer& server) const;
-  const std::vector<double>& Curve(int64_t batch, int first_step, int bend_step) const;
+  const ResponseCurve& Corner(int64_t batch, int first_step, int bend_step) const;
   double percentile_;
-  mutable std::map<std::tuple<int64_t, int, int>, std::vector<double>> curves_;
+  mutable std::map<std::tuple<int64_t, int, int>, ResponseCurve> curves_;
 };
 
 // The percentile over all requests of a service whose replicas differ: of the mixture of their
