@@ -20,6 +20,7 @@ ServiceAdapter::ServiceAdapter(const CapacityTable& table, AdaptOptions options)
       worth_(table.view().types.size(), 1.0),
       low_since_(table.services()),
       unplaced_(table.services(), 0.0) {
+  for (size_t s = 0; s < table.services(); ++s) rates_.push_back(table.Demand(s).rate_rps);
   for (const DeviceState& d : table.view().devices) {
     worth_[d.type.index()] = PriceOf(d.id);
     up_.push_back(d.up);
@@ -74,19 +75,41 @@ std::vector<AdaptAction> ServiceAdapter::Begin(const ServicePlan& plan) {
   }
   for (size_t s = 0; s < missing.size(); ++s)
     if (missing[s] > 0) unplaced_[s] = AddInstances(s, missing[s]);
+  if (options_.level >= AdaptLevel::kShares) TrimShares();
   return Actions();
+}
+
+// A plan deals out all the share there is. Nothing runs yet, so what nobody needs is taken back:
+// room for those that grow first.
+void ServiceAdapter::TrimShares() {
+  for (const DeviceId d : touched_)
+    for (size_t i = 0; i < ledger_->On(d).size(); ++i) {
+      const double want = ledger_->On(d)[i].rate_rps * (1 + options_.headroom);
+      for (size_t step = ledger_->On(d)[i].step; step > 0; --step) {
+        const size_t had = ledger_->On(d)[i].step;
+        if (!ledger_->SetStep(d, i, step - 1)) break;
+        if (ledger_->Sustained(d, i) >= want) continue;
+        ledger_->SetStep(d, i, had);
+        break;
+      }
+    }
 }
 
 std::vector<AdaptAction> ServiceAdapter::OnRate(Nanos now, size_t service, double rate_rps) {
   if (options_.level == AdaptLevel::kNothing) return {};
+  rates_[service] = rate_rps;
   const double have = Provisioned(service), want = rate_rps * (1 + options_.headroom);
   if (rate_rps * (1 + 0.3 * options_.headroom) > have * (1 + kNoise)) {
     low_since_[service].reset();
     double missing = want - DealOver(service, want);
     if (missing > want * kNoise && options_.level >= AdaptLevel::kShares)
       missing = GrowShares(service, missing);
-    if (missing > want * kNoise && options_.level >= AdaptLevel::kPlacement)
+    if (missing > want * kNoise && options_.level >= AdaptLevel::kPlacement) {
+      const double cost = CostPerHour();
       missing = AddInstances(service, missing);
+      // Before another device is paid for: would all fit on less, placed anew?
+      if (missing <= want * kNoise && CostPerHour() > cost) Repack();
+    }
     unplaced_[service] = std::max(0.0, missing);
     return Actions();
   }
@@ -248,6 +271,7 @@ std::vector<AdaptAction> ServiceAdapter::OnTick(Nanos now) {
   if (options_.level < AdaptLevel::kPlacement) return {};
   if (last_tick_ && now - *last_tick_ < FromSeconds(options_.tick_s)) return {};
   last_tick_ = now;
+  if (Repack()) return Actions();
   // Most money unused first.
   std::vector<DeviceId> used;
   for (uint32_t d = 0; d < ledger_->size(); ++d)

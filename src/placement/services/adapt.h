@@ -8,6 +8,9 @@
 // whose residents fit elsewhere for less money is vacated. Hysteresis: nothing happens between the
 // low-water mark and what is provisioned (the rate plus headroom).
 //
+// Least changes leave pieces all over the cluster. On small ones a tick therefore also makes a plan
+// anew and, if that saves enough, moves to it, on the devices where most of it stands already.
+//
 // A share is never changed in place: kReplace starts the new instance, which takes over when it
 // has loaded; the old one stops then.
 #pragma once
@@ -25,12 +28,14 @@ enum class AdaptLevel { kNothing, kBatches, kShares, kPlacement };
 
 struct AdaptOptions {
   AdaptLevel level = AdaptLevel::kPlacement;
-  double headroom = 0.12;   // provisioned above the rate
-  double low_water = 0.75;  // of what is provisioned
-  double hold_s = 60;       // below it before anything is taken away
-  double tick_s = 30;       // between two tries to vacate a device
-  int most_moves = 8;       // instances moved to vacate one device
-  double saving = 0.02;     // of the cost: less is not worth moving for
+  double headroom = 0.12;       // provisioned above the rate
+  double low_water = 0.75;      // of what is provisioned
+  double hold_s = 60;           // below it before anything is taken away
+  double tick_s = 30;           // between two tries to vacate a device
+  int most_moves = 8;           // instances moved to vacate one device
+  double saving = 0.02;         // of the cost: less is not worth vacating a device for
+  double repack_saving = 0.04;  // the same of a new plan
+  size_t small = 2000;          // services × devices up to which plans are made anew
 };
 
 struct AdaptAction {
@@ -74,9 +79,11 @@ class ServiceAdapter {
   double DealOver(size_t service, double rate);         // what its instances take of it
   double GrowShares(size_t service, double missing);    // what could not be gained
   double AddInstances(size_t service, double missing);  // the same
+  void TrimShares();
   void Raise(const Where& where, double wish);
   void Shrink(size_t service, double rate);
   bool Vacate(DeviceId device, bool open_others);
+  bool Repack();
   void Touch(DeviceId device);
   std::vector<AdaptAction> Actions();
 
@@ -88,7 +95,8 @@ class ServiceAdapter {
   std::vector<DeviceId> touched_;
   std::vector<std::optional<Nanos>> low_since_;  // by service
   std::vector<double> unplaced_;
-  std::vector<bool> up_;  // by device
+  std::vector<bool> up_;       // by device
+  std::vector<double> rates_;  // by service, as last heard
   std::optional<Nanos> last_tick_;
   uint32_t next_id_ = 1;
 };

@@ -48,8 +48,8 @@ std::vector<double> PriceWorth(const ServiceView& view) {
 }
 
 // Services by the share of the best device they need, largest first.
-std::vector<size_t> ByDemand(const CapacityTable& table, std::span<const double> worth,
-                             const std::vector<bool>& out) {
+std::vector<size_t> ByDemand(const CapacityTable& table, std::span<const double> rates,
+                             std::span<const double> worth, const std::vector<bool>& out) {
   std::vector<double> demand(table.services(), 1e30);
   std::vector<bool> seen(table.view().types.size());
   for (const auto& device : table.view().devices) {
@@ -58,8 +58,7 @@ std::vector<size_t> ByDemand(const CapacityTable& table, std::span<const double>
     for (size_t s = 0; s < table.services(); ++s) {
       const double density = table.Of(s, device.type, DivisionMode(device.modes)).best_density();
       if (density > 0)
-        demand[s] =
-            std::min(demand[s], table.Demand(s).rate_rps / density * worth[device.type.index()]);
+        demand[s] = std::min(demand[s], rates[s] / density * worth[device.type.index()]);
     }
   }
   std::vector<size_t> order;
@@ -177,10 +176,11 @@ double Price(const ServiceView& view, size_t device) {
 }
 
 // All sets of devices that differ in how many of each (type, price) they have, cheapest first.
-std::vector<std::pair<double, std::vector<bool>>> Subsets(const ServiceView& view) {
+std::vector<std::pair<double, std::vector<bool>>> Subsets(const ServiceView& view,
+                                                          const std::vector<bool>& allowed) {
   std::map<std::pair<uint32_t, double>, std::vector<size_t>> groups;
   for (size_t i = 0; i < view.devices.size(); ++i)
-    groups[{view.devices[i].type.index(), Price(view, i)}].push_back(i);
+    if (allowed[i]) groups[{view.devices[i].type.index(), Price(view, i)}].push_back(i);
   double count = 1;
   for (const auto& [key, members] : groups) count *= static_cast<double>(members.size() + 1);
   if (count > kMostSubsets) return {};
@@ -201,13 +201,57 @@ std::vector<std::pair<double, std::vector<bool>>> Subsets(const ServiceView& vie
   return sets;
 }
 
-std::unique_ptr<Ledger> MinCost(Problem& problem, const ServiceView& view) {
-  const auto rates = Scaled(problem.table, 1);
-  for (const auto& [price, allowed] : Subsets(view)) {
+// Cards faster than their type's profile, and time slices loaded above kMaxUtilisation together,
+// carry somewhat more than a type's capacity says.
+constexpr double kMoreThanCapacity = 1.25;
+
+// By service: the least number of whole devices of each type that could carry it, company, share
+// steps and memory left out.
+class LeastDevices {
+ public:
+  LeastDevices(const CapacityTable& table, std::span<const double> rates) : view_(table.view()) {
+    for (const auto& device : view_.devices) {
+      const size_t t = device.type.index();
+      if (t >= need_.size()) need_.resize(t + 1);
+      if (!need_[t].empty()) continue;
+      for (size_t s = 0; s < rates.size(); ++s) {
+        const double density = table.Of(s, device.type, DivisionMode(device.modes)).best_density();
+        need_[t].push_back(rates[s] <= 0 ? 0 : density > 0 ? rates[s] / density : 1e30);
+      }
+    }
+  }
+  // False: these devices cannot carry the rates, whatever the plan.
+  bool May(const std::vector<bool>& allowed) const {
+    std::vector<bool> has(need_.size());
+    double count = 0;
+    for (size_t i = 0; i < allowed.size(); ++i)
+      if (allowed[i]) has[view_.devices[i].type.index()] = true, ++count;
+    double least = 0;
+    const size_t services = need_.empty() ? 0 : need_.front().size();
+    for (size_t s = 0; s < services; ++s) {
+      double best = 1e30;
+      for (size_t t = 0; t < need_.size(); ++t)
+        if (has[t]) best = std::min(best, need_[t][s]);
+      least += best;
+    }
+    return least <= count * kMoreThanCapacity;
+  }
+
+ private:
+  const ServiceView& view_;
+  std::vector<std::vector<double>> need_;  // by type, service
+};
+
+std::unique_ptr<Ledger> MinCost(Problem& problem, std::span<const double> rates) {
+  const ServiceView& view = problem.table.view();
+  const std::vector<bool> all = problem.allowed;
+  const LeastDevices least(problem.table, rates);
+  for (const auto& [price, allowed] : Subsets(view, all)) {
+    if (!least.May(allowed)) continue;
     problem.allowed = allowed;
     if (auto ledger = problem.TryAnyOrder(rates)) return ledger;
   }
-  problem.allowed.assign(view.devices.size(), true);
+  problem.allowed = all;
   auto best = problem.TryAnyOrder(rates);
   if (!best || view.devices.size() <= 16) return best;
   // Large clusters: give up devices, dearest per share in use first, in halving portions.
@@ -246,6 +290,16 @@ Result<ServiceObjective> ParseServiceObjective(std::string_view text) {
   return Usage(fmt::format("unknown objective '{}' (max-throughput, min-cost, given-rates)", text));
 }
 
+std::unique_ptr<Ledger> CheapestLedger(const CapacityTable& table, std::span<const double> rates,
+                                       const std::vector<bool>& allowed,
+                                       const InssOptions& options) {
+  Problem problem{table, options, PriceWorth(table.view()), {}, allowed};
+  std::vector<bool> idle(rates.size());
+  for (size_t s = 0; s < rates.size(); ++s) idle[s] = rates[s] <= 0;
+  problem.orders = Orders(ByDemand(table, rates, problem.worth, idle), options.orders);
+  return MinCost(problem, rates);
+}
+
 ServicePlan InssPolicy::Decide(const ServiceView& view) {
   std::optional<latency::ServiceModel> own;
   if (view.model == nullptr) own.emplace(*view.estimator, view.types);
@@ -261,7 +315,8 @@ ServicePlan InssPolicy::Decide(const ServiceView& view) {
   const bool cheap = options_.objective == ServiceObjective::kMinCost;
   Problem problem{table, options_, cheap ? PriceWorth(view) : ThroughputWorth(table), {}, {}};
   problem.allowed.assign(view.devices.size(), true);
-  const auto first = ByDemand(table, problem.worth, out);
+  const auto rates = Scaled(table, 1);
+  const auto first = ByDemand(table, rates, problem.worth, out);
   const bool small = table.services() * view.devices.size() <= kSmallProblem;
   problem.orders = Orders(first, small ? options_.orders : 1);
   if (first.empty()) return plan;
@@ -270,7 +325,7 @@ ServicePlan InssPolicy::Decide(const ServiceView& view) {
   if (options_.objective == ServiceObjective::kMaxThroughput) {
     ledger = MaxThroughput(problem);
   } else {
-    ledger = cheap ? MinCost(problem, view) : problem.TryAnyOrder(Scaled(table, 1));
+    ledger = cheap ? MinCost(problem, rates) : problem.TryAnyOrder(rates);
     if (!ledger) {
       // Not at these rates: say how much of them would fit.
       problem.allowed.assign(view.devices.size(), true);

@@ -14,6 +14,10 @@
 // comparative advantage is ours.
 #pragma once
 
+#include <memory>
+#include <span>
+#include <vector>
+
 #include "placement/policy.h"
 #include "placement/services/ledger.h"
 
@@ -30,6 +34,12 @@ struct InssOptions {
   double precision = 0.01;  // of the common factor
   bool shadow = true;
 };
+
+// The cheapest ledger found for these rates, by service, on the devices allowed (by device), the
+// margin being the table's; nullptr: none. What is free stays free.
+std::unique_ptr<Ledger> CheapestLedger(const CapacityTable& table, std::span<const double> rates,
+                                       const std::vector<bool>& allowed,
+                                       const InssOptions& options);
 
 class InssPolicy : public ServicePolicy {
  public:

@@ -250,6 +250,17 @@ bool Ledger::Adopt(const Instance& instance, size_t service) {
   return true;
 }
 
+bool Ledger::Install(DeviceId device, std::vector<Placed> residents) {
+  DeviceLedger& d = devices_[device.index()];
+  if (!d.usable && !residents.empty()) return false;
+  int free = d.free;
+  for (const Placed& p : d.placed) free += Units(p.share());
+  for (const Placed& p : residents) free -= Units(p.share());
+  if (free < 0 || !Stand(d, std::move(residents))) return false;
+  d.free = free;
+  return true;
+}
+
 void Ledger::SetIdentity(DeviceId device, size_t position, uint32_t id, uint32_t replaces) {
   Placed& p = devices_[device.index()].placed[position];
   p.id = id;

@@ -63,6 +63,9 @@ class Ledger {
   // Takes over an instance of a plan at its share, batch chosen anew; false if its service cannot
   // run there, the device has no room or somebody's objective would break.
   bool Adopt(const Instance& instance, size_t service);
+  // Puts these residents there instead of those it has; false, and nothing done, if they do not fit
+  // or somebody's objective would break. A device of the same type and mode has carried them.
+  bool Install(DeviceId device, std::vector<Placed> residents);
   void SetIdentity(DeviceId device, size_t position, uint32_t id, uint32_t replaces);
 
   // Deals the free share of every device in use to the residents nearest their limit, then chooses
