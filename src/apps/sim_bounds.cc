@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "apps/sim_configurations.h"
 #include "placement/bounds.h"
 
 namespace hase::apps {
@@ -224,8 +225,9 @@ Bounds LowerBounds(const SimCase& sim, const SimTruth& truth, size_t most_alone)
     greatest = bound;
     best.emplace(std::move(programme));
   }
-  bounds.makespan_s =
-      std::max(bounds.makespan_s, placement::MakespanLowerBound(best->instance(), kReleases));
+  bounds.resources_s = placement::MakespanLowerBound(best->instance(), kReleases);
+  bounds.configurations_s = ConfigurationMakespan(sim, truth, first).value_or(0);
+  bounds.makespan_s = std::max({bounds.makespan_s, bounds.resources_s, bounds.configurations_s});
   return bounds;
 }
 

@@ -6,9 +6,11 @@
 namespace hase::apps {
 
 struct Bounds {
-  double makespan_s = 0;     // from the first arrival
-  double mean_flow_s = 0;    // of the jobs that can run at all
-  double largest_job_s = 0;  // the longest of their least solo times
+  double makespan_s = 0;        // from the first arrival: the greatest of the bounds below
+  double resources_s = 0;       // by the least use of every second of work, one linear programme
+  double configurations_s = 0;  // by configurations (sim_configurations.h); 0: too many kinds
+  double mean_flow_s = 0;       // of the jobs that can run at all
+  double largest_job_s = 0;     // the longest of their least solo times
 };
 
 // Sharing is counted by what each second of a job's work must at least take of a card (World::

@@ -207,12 +207,15 @@ std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& 
       all.push_back(SpotOn(item, on, view.now));
     }
   };
-  for (const Class& cls : classes_) {
+  // The cards of one type, however their speeds differ, then any cards: a gang over several types
+  // runs at the pace of the slowest, but may start sooner.
+  for (size_t t = 0; t < row.size(); ++t) {
     all.clear();
-    collect(cls);
+    for (const Class& cls : classes_) {
+      if (cls.type.index() == t) collect(cls);
+    }
     consider(all);
   }
-  if (!best.empty()) return best;
   all.clear();
   for (const Class& cls : classes_) collect(cls);
   consider(all);
@@ -247,6 +250,16 @@ Nanos Frontier::LevelEnd(std::span<const JobOnType> job) const {
     }
   }
   return now_ + FromSeconds(weights > 0 ? sum_s / weights : 0);
+}
+
+double Frontier::SpeedFor(std::span<const JobOnType> job) const {
+  double speed = 0;
+  for (const Class& cls : classes_) {
+    const JobOnType& on = job[cls.type.index()];
+    if (!on.possible || on.mean_s <= 0) continue;
+    for (const Item& item : cls.heap) speed += 1 / (on.mean_s * item.speed);
+  }
+  return speed;
 }
 
 void Frontier::ReplaceInHeap(Class& cls, DeviceId device, uint32_t hint, Nanos until) {

@@ -76,7 +76,7 @@ class Frontier {
   template <typename Admits>
   void Find(const PlanningView& view, std::span<const JobOnType> job, int per_class, bool only_best,
             Admits&& admits, std::vector<Spot>& out) const;
-  // `count` devices of one class (of all, if none has so many) that are free at once, first.
+  // The gang's devices, of one type or of several, that together finish first. Costs the devices.
   std::vector<Spot> FindGang(const PlanningView& view, const QueuedJob& job,
                              std::span<const JobOnType> row) const;
   // Where this device is next free; nullopt if it is down or never free.
@@ -93,6 +93,8 @@ class Frontier {
   // When all devices would end together if the plan's work could be levelled: the mean of the times
   // at which they are free, weighted by their speed for this job.
   Nanos LevelEnd(std::span<const JobOnType> job) const;
+  // Jobs like this that all devices together do per second.
+  double SpeedFor(std::span<const JobOnType> job) const;
   const DeviceForecast& ForecastOf(DeviceId device) const { return forecasts_[device.index()]; }
 
  private:

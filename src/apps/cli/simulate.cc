@@ -178,6 +178,8 @@ Json SeedJson(const Flags& flags, const SeedResult& r) {
   out["jobs"] = r.jobs;
   out["load"] = r.setting.load;
   out["lower_bound_s"] = bound(&apps::Bounds::makespan_s);
+  out["resource_bound_s"] = bound(&apps::Bounds::resources_s);
+  out["configuration_bound_s"] = bound(&apps::Bounds::configurations_s);
   out["mean_flow_bound_s"] = bound(&apps::Bounds::mean_flow_s);
   const auto& b = r.setting.bounds;
   out["largest_job_of_bound"] = b && b->makespan_s > 0 ? b->largest_job_s / b->makespan_s : 0;

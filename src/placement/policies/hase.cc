@@ -210,7 +210,7 @@ void Hase::Emit(const PlanningView& view, Plan& plan) {
     if (planned_[i].start() > view.now) {
       blocked = true;
     } else if (options_.backfill || !blocked) {
-      if (options_.sharing && TryPair(view, planned_[i], plan)) continue;
+      if (options_.sharing && TryTogether(view, planned_[i], plan)) continue;
       const QueuedJob& job = *planned_[i].job;
       if (const int64_t left = EmitStart(view, planned_[i], plan); left > 0) {
         EmitRest(view, job, left);

@@ -77,6 +77,7 @@ class Hase final : public Policy {
   void MakePlan(const PlanningView& view);
   void Pass(const PlanningView& view, bool promised_first);
   bool Place(const PlanningView& view, const QueuedJob& job);
+  double LeastOfUnplaced(const PlanningView& view);
   bool HostsHold(const PlanningView& view, const QueuedJob& job, std::span<const Spot> spots) const;
   bool SpreadOverHosts(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots);
   bool PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise);
@@ -111,11 +112,24 @@ class Hase final : public Policy {
   void NoteUsual(const PlanningView& view);
   std::optional<Join> FindJoin(const PlanningView& view, const Planned& planned, int& budget);
   void StartJoin(const PlanningView& view, Planned& planned, const Join& join, Plan& plan);
-  bool TryPair(const PlanningView& view, Planned& first, Plan& plan);
   Company Weigh(const PlanningView& view, const DeviceState& device,
                 std::span<const Resident> joining) const;
-  bool Pays(const PlanningView& view, const Company& company, Nanos planned_finish,
-            double alone_s) const;
+  bool Pays(const PlanningView& view, const Company& company, std::span<const Nanos> planned,
+            double alone_s);
+  static std::vector<double> Slowdowns(const PlanningView& view, const DeviceState& device,
+                                       const std::vector<latency::Tenant>& tenants);
+
+  // hase_company.cc
+  struct Together {
+    std::vector<Planned*> members;  // the first would have the device alone
+    std::vector<int64_t> shares;    // thousandths
+    double value = 0;               // work per second, weighted by how well the device suits it
+    std::vector<Resident> residents;
+    Company company;
+  };
+  bool TryTogether(const PlanningView& view, Planned& first, Plan& plan);
+  bool Extend(const PlanningView& view, const DeviceState& device, Together& together);
+  bool Admits(const PlanningView& view, const DeviceState& device, Together& together);
 
   // hase_promise.cc
   // What stands in the way of company: the promised jobs in the order in which a plan falls back on
@@ -147,7 +161,8 @@ class Hase final : public Policy {
   double PromiseQuantile(const PlanningView& view);
   latency::Spread StartOf(const PlanningView& view, const Planned& planned) const;  // from now
   Nanos LateStart(const PlanningView& view, const Planned& planned) const;
-  bool IsDeep(const PlanningView& view, double horizon_s) const;
+  Nanos PlanEnd(const PlanningView& view);
+  bool IsDeep(const PlanningView& view, double horizon_s);
 
   HaseOptions options_;
   SpecificationView specification_;
@@ -175,6 +190,7 @@ class Hase final : public Policy {
   size_t promised_count_ = 0;  // of the queue's jobs
   int blocked_ = 0;
   bool complete_ = false;             // every job of the queue is in the plan
+  double left_out_s_ = 0;             // least times of those that are not
   std::vector<JobOnType> level_row_;  // of the first planned job: weighs devices by speed
 };
 

@@ -175,18 +175,31 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
   }
   const bool whole = order_.size() <= kWholePlan ||
                      (order_.size() <= kWholeSmall && view.devices.size() <= kSmallCluster);
+  // Who may start beside others must be in the plan.
+  const int least_blocked = static_cast<int>(
+      std::max<int64_t>(options_.reservation_depth, options_.sharing ? Partners(view) : 0));
   complete_ = true;
+  left_out_s_ = 0;
   for (const Rank& rank : order_) {
     const size_t i = rank.job->id.index();
     if (placed_in_[i] == pass_) continue;
-    if (!whole && frontier_.idle() == 0 && promised_left == 0 &&
-        blocked_ >= options_.reservation_depth) {
+    if (!whole && frontier_.idle() == 0 && promised_left == 0 && blocked_ >= least_blocked) {
       complete_ = false;
+      left_out_s_ = LeastOfUnplaced(view);
       break;
     }
     Place(view, *rank.job);
     if (promised_left > 0 && IsPromised(rank.job->id)) --promised_left;
   }
+}
+
+double Hase::LeastOfUnplaced(const PlanningView& view) {
+  double sum = 0;
+  for (const Rank& rank : order_) {
+    if (placed_in_[rank.job->id.index()] == pass_) continue;
+    sum += table_.Least(view, *rank.job) * rank.job->gang;
+  }
+  return sum;
 }
 
 void Hase::MakePlan(const PlanningView& view) {

@@ -17,18 +17,15 @@ namespace {
 
 constexpr int kRoomsPerType = 4;  // shared devices looked at per job and type
 constexpr size_t kLargeCluster = 256;
-constexpr int kWeighings = 96;          // per Decide(): bounds its time
+constexpr int kWeighings = 96;  // per Decide(): bounds its time
+constexpr int64_t kLeastShare = 250;
+constexpr double kSpare = 0.9;          // of the gain, for a smaller share
 constexpr double kServiceSlack = 1.02;  // a service may be slowed so much by a job that joins
 
-cluster::ShareMode SharedMode(const DeviceState& device) {
-  for (const cluster::ShareMode mode : device.modes) {
-    if (mode != cluster::ShareMode::kExclusive) return mode;
-  }
-  return cluster::ShareMode::kExclusive;
-}
+}  // namespace
 
-std::vector<double> Slowdowns(const PlanningView& view, const DeviceState& device,
-                              const std::vector<latency::Tenant>& tenants) {
+std::vector<double> Hase::Slowdowns(const PlanningView& view, const DeviceState& device,
+                                    const std::vector<latency::Tenant>& tenants) {
   std::vector<double> slow;
   for (size_t i = 0; i < tenants.size(); ++i) {
     std::vector<latency::Tenant> others = tenants;
@@ -37,8 +34,6 @@ std::vector<double> Slowdowns(const PlanningView& view, const DeviceState& devic
   }
   return slow;
 }
-
-}  // namespace
 
 Hase::Company Hase::Weigh(const PlanningView& view, const DeviceState& device,
                           std::span<const Resident> joining) const {
@@ -77,26 +72,38 @@ Hase::Company Hase::Weigh(const PlanningView& view, const DeviceState& device,
   return result;
 }
 
-bool Hase::IsDeep(const PlanningView& view, double horizon_s) const {
-  if (!complete_) return order_.size() > 3 * view.devices.size();
-  if (planned_.empty()) return false;
-  const Nanos end = frontier_.LevelEnd(level_row_);
-  return ToSeconds(end - view.now) > options_.share_depth * horizon_s;
+// When all devices would end together, what is not in the plan added by its least times, each
+// device counted by its speed for the first job.
+Nanos Hase::PlanEnd(const PlanningView& view) {
+  Nanos end = frontier_.LevelEnd(level_row_);
+  if (complete_ || left_out_s_ <= 0) return end;
+  const double speed = frontier_.SpeedFor(level_row_);
+  const double least = table_.Least(view, *planned_[0].job);
+  if (speed > 0 && least > 0) end += FromSeconds(left_out_s_ / (least * speed));
+  return end;
 }
 
-// `planned_finish` of the (last) newcomer without sharing; `alone_s`: how much longer than now the
-// first of a pair would run alone, nothing where residents are joined.
-bool Hase::Pays(const PlanningView& view, const Company& company, Nanos planned_finish,
-                double alone_s) const {
+bool Hase::IsDeep(const PlanningView& view, double horizon_s) {
+  if (planned_.empty()) return false;
+  return ToSeconds(PlanEnd(view) - view.now) > options_.share_depth * horizon_s;
+}
+
+// `planned`: when the newcomers would end without sharing, in their order; `alone_s`: how much
+// longer than now the first of them would run alone, nothing where residents are joined.
+bool Hase::Pays(const PlanningView& view, const Company& company, std::span<const Nanos> planned,
+                double alone_s) {
   if (!company.allowed) return false;
-  const double planned_s = ToSeconds(planned_finish - view.now);
+  const double planned_s = ToSeconds(*std::ranges::max_element(planned) - view.now);
   const bool deep = IsDeep(view, company.free_after_s);
   if (options_.objective == Objective::kMakespan) {
     if (deep) return company.rate_gain >= (alone_s > 0 ? 1 : 0) + options_.share_gain;
     return company.rate_gain > (alone_s > 0 ? 1 : 0) &&
            company.free_after_s <= planned_s * (1 - options_.share_gain);
   }
-  const double own = planned_s - company.ends_s.back();
+  double own = 0;
+  for (size_t i = alone_s > 0 ? 1 : 0; i < planned.size(); ++i) {
+    own += ToSeconds(planned[i] - view.now) - company.ends_s[i];
+  }
   double delay = company.inflicted_s;
   if (alone_s > 0) delay += std::max(0.0, company.ends_s.front() - alone_s);
   double others = 0;
@@ -106,75 +113,6 @@ bool Hase::Pays(const PlanningView& view, const Company& company, Nanos planned_
     others = (company.rate_gain - (alone_s > 0 ? 1 : 0)) * company.free_after_s * behind;
   }
   return own - delay + others > options_.share_gain * planned_s;
-}
-
-bool Hase::TryPair(const PlanningView& view, Planned& first, Plan& plan) {
-  const QueuedJob& a = *first.job;
-  const DeviceState& device = view.devices[first.spots[0].device.index()];
-  const cluster::ShareMode mode = SharedMode(device);
-  if (a.gang > 1 || a.sharing == workload::Sharing::kNever ||
-      mode == cluster::ShareMode::kExclusive || blocked_ == 0) {
-    return false;
-  }
-  struct Choice {
-    Planned* partner = nullptr;
-    double rate = 0;  // times how well the device suits the partner
-    std::vector<Resident> both;
-    Company company;
-  } best;
-  int looked = 0;
-  for (Planned& other : planned_) {
-    const QueuedJob& b = *other.job;
-    if (other.started || other.start() <= view.now) continue;
-    if (++looked > Partners(view)) break;
-    if (b.gang > 1 || !MayShare(a.owner, a.sharing, b.owner, b.sharing)) continue;
-    const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
-    if (!on_b.possible || !HostFits(b, book_.Free(device.node))) continue;
-    if (on_b.memory > book_.MemoryFree(device)) continue;
-    for (const int64_t share : {500, 250, 750}) {
-      std::vector<Resident> both;
-      both.push_back(*AsResident(view, a, a.inputs_left, device, MilliShare(share), mode));
-      both.push_back(*AsResident(view, b, b.inputs_left, device, MilliShare(1000 - share), mode));
-      const Company company = Weigh(view, device, both);
-      const double alone = ToSeconds(first.finish() - view.now);
-      const double shift = company.free_after_s - alone;
-      const JobId joining[] = {a.id, b.id};
-      const double rate = company.rate_gain * Suits(view, b, device.type);
-      if (rate > best.rate && Pays(view, company, other.finish(), alone) &&
-          PromisesHold(device.id, joining, FromSeconds(shift))) {
-        best = {&other, rate, both, company};
-      }
-    }
-  }
-  if (!best.partner) return false;
-  Planned* const pair[] = {&first, best.partner};
-  for (size_t i = 0; i < 2; ++i) {
-    const QueuedJob& job = *pair[i]->job;
-    const MilliShare share = best.both[i].tenant.share;
-    Start start;
-    start.job = job.id;
-    start.slots = {{device.id, share, mode}};
-    start.batch = job.batch;
-    start.inputs = job.inputs_left;
-    start.record.predicted_finish = view.now + FromSeconds(best.company.ends_s[i]);
-    start.record.why = fmt::format(
-        "starts beside job {} on {:.0f} % of device {}: together {:.2f} × the work of "
-        "one alone",
-        pair[1 - i]->job->id.index(), ToFraction(share) * 100, device.id.index(),
-        best.company.rate_gain);
-    start.record.candidates.push_back(
-        {device.id, share, view.now, start.record.predicted_finish, Nanos(0), "share"});
-    start.record.candidates.push_back({pair[i]->spots[0].device, kWholeDevice, pair[i]->start(),
-                                       pair[i]->finish(), Nanos(0), "alone"});
-    pair[i]->started = true;
-    plan.decisions.emplace_back(std::move(start));
-  }
-  book_.Add(*best.partner->job, {device.id, best.both[1].tenant.share, mode}, best.both[1].memory);
-  const JobId joined[] = {a.id, best.partner->job->id};
-  TakeIntoChain(device.id, joined,
-                FromSeconds(best.company.free_after_s - ToSeconds(first.finish() - view.now)));
-  co_located_ = true;
-  return true;
 }
 
 void Hase::UpdateRooms(const PlanningView& view) {
@@ -211,7 +149,7 @@ double Hase::Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId 
 int Hase::Partners(const PlanningView& view) const {
   if (!options_.backfill) return 1;
   if (view.devices.size() > kLargeCluster) return 8;  // decisions are many there: see the bench
-  return options_.objective == Objective::kMakespan ? 32 : 16;
+  return options_.objective == Objective::kMakespan ? 64 : 16;
 }
 
 void Hase::NoteUsual(const PlanningView& view) {
@@ -236,24 +174,38 @@ std::optional<Hase::Join> Hase::FindJoin(const PlanningView& view, const Planned
   const QueuedJob& job = *planned.job;
   if (job.gang > 1 || job.sharing == workload::Sharing::kNever) return {};
   std::optional<Join> best;
+  const Nanos ends[] = {planned.finish()};
+  const auto weigh = [&](const DeviceState& device, MilliShare share) -> std::optional<Join> {
+    --budget;
+    const Slot slot{device.id, share, device.residents[0].mode};
+    const auto resident = AsResident(view, job, job.inputs_left, device, slot.share, slot.mode);
+    const Company company = Weigh(view, device, std::span(&*resident, 1));
+    const JobId joining[] = {job.id};
+    if (best && company.ends_s[0] >= best->finish_s) return {};
+    if (!Pays(view, company, ends, 0) || !PromisesHold(device.id, joining, company.Shift())) {
+      return {};
+    }
+    return Join{company.ends_s[0], slot, company, resident->memory};
+  };
   for (const auto& rooms : rooms_) {
     int looked = 0;
     for (const auto& [room, index] : rooms) {
       const DeviceState& device = view.devices[index];
-      const Slot slot{device.id, MilliShare(-room), device.residents[0].mode};
       if (++looked > kRoomsPerType || budget <= 0) break;
       // One newcomer per device and call: how it weighs is known for the residents of now.
       if (!book_.Added(device.id).empty()) continue;
-      if (FitsNow(view, book_, job, slot) != Obstacle::kNone) continue;
-      --budget;
-      const auto resident = AsResident(view, job, job.inputs_left, device, slot.share, slot.mode);
-      const Company company = Weigh(view, device, std::span(&*resident, 1));
-      const JobId joining[] = {job.id};
-      if (best && company.ends_s[0] >= best->finish_s) continue;
-      if (Pays(view, company, planned.finish(), 0) &&
-          PromisesHold(device.id, joining, company.Shift())) {
-        best = Join{company.ends_s[0], slot, company, resident->memory};
+      const MilliShare all(-room), part(-room - kLeastShare);
+      if (FitsNow(view, book_, job, {device.id, all, device.residents[0].mode}) !=
+          Obstacle::kNone) {
+        continue;
       }
+      auto join = weigh(device, all);
+      // Who gets on nearly as well with less leaves room for another.
+      if (join && part.value() >= kLeastShare && IsDeep(view, join->company.free_after_s)) {
+        const auto less = weigh(device, part);
+        if (less && less->company.rate_gain >= kSpare * join->company.rate_gain) join = less;
+      }
+      if (join) best = join;
     }
   }
   return best;
