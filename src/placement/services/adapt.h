@@ -28,10 +28,10 @@ enum class AdaptLevel { kNothing, kBatches, kShares, kPlacement };
 
 struct AdaptOptions {
   AdaptLevel level = AdaptLevel::kPlacement;
-  double headroom = 0.12;       // provisioned above the rate
+  double headroom = 0.10;       // provisioned above the rate
   double low_water = 0.75;      // of what is provisioned
   double hold_s = 60;           // below it before anything is taken away
-  double tick_s = 30;           // between two tries to vacate a device
+  double tick_s = 15;           // between two tries to vacate a device
   int most_moves = 8;           // instances moved to vacate one device
   double saving = 0.02;         // of the cost: less is not worth vacating a device for
   double repack_saving = 0.04;  // the same of a new plan

@@ -8,7 +8,7 @@
 namespace hase::placement {
 namespace {
 
-constexpr int kOrders = 4;
+constexpr int kOrders = 8;
 
 // How much of `wanted` stands on the device already: twice what need not even start anew.
 int Overlap(std::span<const Placed> wanted, std::span<const Placed> standing) {
