@@ -52,6 +52,14 @@ bool Divided(const ShareGrant& grant) {
 
 }  // namespace
 
+double ShareCloseness(double log_share, int processes, const ProfiledNear& point) {
+  // How far apart profile points inform each other: e-folds of the share, processes.
+  constexpr double kShareReach = 0.8, kProcessReach = 1.0;
+  const double s = (log_share - point.log_share) / kShareReach;
+  const double p = (processes - point.processes) / kProcessReach;
+  return std::exp(-0.5 * (s * s + p * p));
+}
+
 double MigMemoryFraction(int slices) {
   switch (slices) {
     case 1:
@@ -96,8 +104,15 @@ TermSeconds RunSecondsByTerm(const ServiceTerms& terms, const ShareLaw& law, int
                              const ShareGrant& grant) {
   ShareGrant whole = grant;
   double stretch = 1;
+  if (!terms.near.empty()) {
+    const double log_share = std::log(std::max(1e-3, ToFraction(grant.share)));
+    double beyond = 0;
+    for (const ProfiledNear& point : terms.near)
+      beyond += point.weight * ShareCloseness(log_share, grant.processes, point);
+    stretch = std::exp(beyond);
+  }
   if (grant.mode == ShareMode::kCpuQuota) {  // the host is under the quota as well
-    stretch = 1 / std::max(1e-3, ToFraction(grant.share));
+    stretch /= std::max(1e-3, ToFraction(grant.share));
     whole.share = kWholeDevice;
   } else if (!Divided(grant)) {
     whole.share = kWholeDevice;

@@ -23,6 +23,15 @@
 
 namespace hase::latency {
 
+// What profile points say beyond the law, near them: the logarithm of a factor on RunSeconds is
+// Σ weight · closeness of share and processes, where this batch's closeness is in the weights.
+struct ProfiledNear {
+  double log_share = 0;
+  int processes = 1;
+  double weight = 0;
+};
+double ShareCloseness(double log_share, int processes, const ProfiledNear& point);
+
 // What one batch asks of the whole device, alone.
 struct ServiceTerms {
   double compute_s = 0;
@@ -32,6 +41,7 @@ struct ServiceTerms {
   double serial_s = 0;
   double parallelism = 1;  // fraction of the SMs that the compute terms can fill
   double traffic = 1;      // DRAM traffic that counters saw / that the terms say
+  std::vector<ProfiledNear> near = {};
 };
 
 // How the terms combine. The defaults hold without any profile point.

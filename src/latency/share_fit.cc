@@ -46,23 +46,24 @@ double Cost(const Vector& x, const std::vector<double>& residuals) {
   return sum;
 }
 
-// Solves the damped normal equations in place; false if singular.
-bool Solve(std::array<Vector, kParameters>& a, Vector& b) {
-  for (int i = 0; i < kParameters; ++i) {
-    int pivot = i;
-    for (int j = i + 1; j < kParameters; ++j)
+// Solves a x = b by elimination, in place (b becomes x); false if singular.
+bool Solve(std::span<std::vector<double>> a, std::span<double> b) {
+  const size_t n = b.size();
+  for (size_t i = 0; i < n; ++i) {
+    size_t pivot = i;
+    for (size_t j = i + 1; j < n; ++j)
       if (std::abs(a[j][i]) > std::abs(a[pivot][i])) pivot = j;
     std::swap(a[i], a[pivot]);
     std::swap(b[i], b[pivot]);
     if (std::abs(a[i][i]) < 1e-12) return false;
-    for (int j = i + 1; j < kParameters; ++j) {
+    for (size_t j = i + 1; j < n; ++j) {
       const double f = a[j][i] / a[i][i];
-      for (int k = i; k < kParameters; ++k) a[j][k] -= f * a[i][k];
+      for (size_t k = i; k < n; ++k) a[j][k] -= f * a[i][k];
       b[j] -= f * b[i];
     }
   }
-  for (int i = kParameters - 1; i >= 0; --i) {
-    for (int k = i + 1; k < kParameters; ++k) b[i] -= a[i][k] * b[k];
+  for (size_t i = n; i-- > 0;) {
+    for (size_t k = i + 1; k < n; ++k) b[i] -= a[i][k] * b[k];
     b[i] /= a[i][i];
   }
   return true;
@@ -85,7 +86,7 @@ Descent Descend(Vector x, const std::function<std::vector<double>(const Vector&)
       for (size_t i = 0; i < r.size(); ++i) column[i] = (column[i] - r[i]) / 1e-4;
       jacobian.push_back(std::move(column));
     }
-    std::array<Vector, kParameters> a{};
+    std::vector<std::vector<double>> a(kParameters, std::vector<double>(kParameters, 0.0));
     Vector b{};
     for (int i = 0; i < kParameters; ++i) {
       for (int j = 0; j < kParameters; ++j)
@@ -114,6 +115,36 @@ Descent Descend(Vector x, const std::function<std::vector<double>(const Vector&)
   return {x, cost};
 }
 
+double BatchCloseness(double log_batch, double other) {
+  constexpr double kReach = 1.5;
+  const double d = (log_batch - other) / kReach;
+  return std::exp(-0.5 * d * d);
+}
+
+// Weights of a Gaussian process of deviation kSpread through what is left at the points.
+std::vector<Correction::Near> SpreadAround(std::span<const SurfacePoint> points,
+                                           std::span<const double> left) {
+  constexpr double kSpread = 0.08, kPointNoise = 0.02;
+  const size_t n = points.size();
+  std::vector<Correction::Near> near(n);
+  for (size_t i = 0; i < n; ++i)
+    near[i] = {std::log(static_cast<double>(points[i].batch)),
+               {std::log(std::max(1e-3, ToFraction(points[i].grant.share))),
+                points[i].grant.processes, 0}};
+  std::vector<std::vector<double>> covariance(n, std::vector<double>(n, 0.0));
+  std::vector<double> weights(left.begin(), left.end());
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j)
+      covariance[i][j] =
+          kSpread * kSpread * BatchCloseness(near[i].log_batch, near[j].log_batch) *
+          ShareCloseness(near[i].point.log_share, near[i].point.processes, near[j].point);
+    covariance[i][i] += kPointNoise * kPointNoise;
+  }
+  if (!Solve(covariance, weights)) return {};
+  for (size_t i = 0; i < n; ++i) near[i].point.weight = kSpread * kSpread * weights[i];
+  return near;
+}
+
 }  // namespace
 
 ServiceTerms Correction::Apply(ServiceTerms terms, int64_t batch) const {
@@ -122,6 +153,11 @@ ServiceTerms Correction::Apply(ServiceTerms terms, int64_t batch) const {
   terms.dram_s *= dram;
   terms.launch_s *= launch;
   terms.serial_s += serial_per_item_s * static_cast<double>(batch);
+  const double log_batch = std::log(static_cast<double>(batch));
+  for (const Near& n : near) {
+    terms.near.push_back(n.point);
+    terms.near.back().weight *= BatchCloseness(log_batch, n.log_batch);
+  }
   return terms;
 }
 
@@ -142,9 +178,14 @@ Correction FitCorrection(const TermCurve& base, int sm_count, std::span<const Su
   if (const Descent other = Descend(serial, residuals); other.cost < best.cost) best = other;
   Correction c = FromLogs(best.x, prior);
   c.points = static_cast<int>(points.size());
+  std::vector<double> left = residuals(best.x);
   double sum = 0;
-  for (const double r : residuals(best.x)) sum += r * r * kNoise * kNoise;
+  for (double& r : left) {
+    sum += r * r * kNoise * kNoise;
+    r *= -kNoise;  // measured against foretold
+  }
   c.residual = std::sqrt(sum / static_cast<double>(points.size()));
+  c.near = SpreadAround(points, left);
   return c;
 }
 

@@ -2,11 +2,13 @@
 // model bring every term's scale, the overlap of launch and device work and the scaling exponent to
 // what this model does on this device. Maximum a posteriori in log space: residuals of 5 % weigh
 // against priors on the corrections, so one point moves little and none moves nothing
-// (Levenberg–Marquardt, numeric Jacobian; seven parameters).
+// (Levenberg–Marquardt, numeric Jacobian; eight parameters). What that leaves at the points is
+// spread around them by a Gaussian process over batch, share and processes.
 #pragma once
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "latency/service_latency.h"
 
@@ -24,7 +26,12 @@ struct Correction {
   double serial_per_item_s = 0;
   ShareLaw law;
   int points = 0;       // that it was fitted to
-  double residual = 0;  // root mean square of what is left, log scale
+  double residual = 0;  // root mean square of what the law leaves at the points, log scale
+  struct Near {
+    double log_batch = 0;
+    ProfiledNear point;
+  };
+  std::vector<Near> near = {};
   ServiceTerms Apply(ServiceTerms terms, int64_t batch) const;
 };
 
