@@ -10,18 +10,12 @@
 #include "latency/cpu_kernel_model.h"
 #include "latency/cpu_predictor.h"
 #include "latency/evidence.h"
+#include "latency/interval_score.h"
 
 namespace hase::latency {
 namespace {
 
-constexpr double kP90 = 1.2816;   // standard deviations
-constexpr double kOutside = 0.2;  // what p10–p90 leaves out
-
-// Winkler's score of an interval in log: its width, and a fine for missing by how far.
-double IntervalScore(double low, double high, double value) {
-  const double fine = 2 / kOutside;
-  return high - low + fine * std::max(0.0, low - value) + fine * std::max(0.0, value - high);
-}
+constexpr double kP90 = 1.2816;  // standard deviations
 
 void ScoreKernels(const Evidence& evidence, const cluster::DeviceType& type,
                   const std::set<std::string>& family, CpuEvaluation* out) {
@@ -116,7 +110,7 @@ CpuSummary Summarise(const std::vector<const CpuScore*>& scores) {
     mean += std::log(s->observed_us) / n;
     out.coverage += (s->observed_us >= s->p10_us && s->observed_us <= s->p90_us) / n;
     out.interval_score +=
-        IntervalScore(std::log(s->p10_us), std::log(s->p90_us), std::log(s->observed_us)) / n;
+        IntervalScore(std::log(s->observed_us), std::log(s->p10_us), std::log(s->p90_us)) / n;
   }
   out.median_ape = MedianOf(errors);
   double left = 0, all = 0;
@@ -132,7 +126,7 @@ CpuSummary Summarise(const std::vector<const CpuScore*>& scores) {
       sizes.begin() + static_cast<ptrdiff_t>(static_cast<double>(sizes.size() - 1) * 0.8);
   std::nth_element(sizes.begin(), at, sizes.end());
   const double half = *at;
-  for (const double miss : misses) out.constant_score += IntervalScore(-half, half, miss) / n;
+  for (const double miss : misses) out.constant_score += IntervalScore(miss, -half, half) / n;
   return out;
 }
 
