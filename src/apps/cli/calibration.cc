@@ -8,7 +8,9 @@
 #include "apps/calibration_sweep.h"
 #include "base/file.h"
 #include "base/paths.h"
+#include "cluster/telemetry/cpu.h"
 #include "execution/worker/profile.h"
+#include "latency/cpu_load.h"
 #include "model/library.h"
 
 namespace hase::cli {
@@ -17,6 +19,8 @@ namespace {
 constexpr int kBranches = 40;  // of a random graph
 const Nanos kTime = FromMillis(200);
 constexpr int kRuns = 15;
+// Strangers runnable for so much of the time on the device's cores spoil what is measured there.
+constexpr double kTolerableStrangers = 0.1;
 
 Status MeasureFile(const Machine& machine, const cluster::Device& device,
                    const std::filesystem::path& file, const std::filesystem::path& state,
@@ -44,11 +48,26 @@ Status MeasureFile(const Machine& machine, const cluster::Device& device,
   return store.Append(result.kernels, CoreClockMhz(device.cpu_cores.front()));
 }
 
+// The first poll covers no interval, the second all that lies between.
+void WarnOfStrangers(cluster::telemetry::Source& watch, const Machine& machine,
+                     const cluster::Device& device) {
+  const auto snapshot = watch.Poll();
+  if (!snapshot) return;
+  const auto load = latency::CpuForeignLoad(*snapshot, device.cpu_cores, {});
+  if (!load.valid || load.sm <= kTolerableStrangers) return;
+  fmt::print(stderr,
+             "warning: {}: other programs wanted its cores {:.0f} % of the time while it was "
+             "measured; kernels may read too slow. Run hase calibrate again on a quiet machine\n",
+             machine.cluster.types[device.type.index()].name, 100 * load.sm);
+}
+
 }  // namespace
 
 Status MeasureSweep(const Machine& machine, const cluster::Device& device, uint64_t seed,
                     const std::string& state_flag, latency::SampleStore& store) {
   HASE_ASSIGN_OR_RETURN(const auto state, StateDir(state_flag));
+  const auto watch = cluster::telemetry::MakeCpu(cluster::telemetry::CpuOptions{});
+  (void)watch->Poll();
   for (int i = 0; i < (seed == 0 ? apps::kBasicGraphs : 1); ++i) {
     HASE_ASSIGN_OR_RETURN(const std::string bytes, seed == 0
                                                        ? apps::BasicCalibrationGraph(i)
@@ -62,6 +81,7 @@ Status MeasureSweep(const Machine& machine, const cluster::Device& device, uint6
     std::filesystem::remove(file, ignored);
     HASE_RETURN_IF_ERROR(status);
   }
+  WarnOfStrangers(*watch, machine, device);
   return {};
 }
 

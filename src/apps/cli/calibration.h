@@ -12,7 +12,8 @@
 namespace hase::cli {
 
 // The graphs are written to the state folder, measured into the store and deleted again. Seed 0 is
-// the basic sweep, others are random graphs.
+// the basic sweep, others are random graphs. Warns on stderr if strangers wanted the device's cores
+// meanwhile.
 Status MeasureSweep(const Machine& machine, const cluster::Device& device, uint64_t seed,
                     const std::string& state, latency::SampleStore& store);
 
