@@ -282,36 +282,31 @@ void Trees::Predict(std::span<const float> rows, std::span<float> out) const {
   const size_t width = thresholds_.size();
   HASE_CHECK(rows.size() == width * out.size(), "{} floats for {} rows of {}", rows.size(),
              out.size(), width);
-  std::vector<uint8_t> bins(rows.size());
+  // Several rows go down a tree side by side, so that their loads overlap. The last rows get idle
+  // ones beside them: one alone would take as long as all.
+  constexpr size_t kLanes = 8;
+  // Of each block of rows: feature after feature, the rows of one side by side.
+  std::vector<uint8_t> bins((out.size() + kLanes - 1) / kLanes * kLanes * width, 0);
   for (size_t f = 0; f < width; ++f) {
-    for (size_t r = 0; r < out.size(); ++r) bins[r * width + f] = Bin(f, rows[r * width + f]);
+    for (size_t r = 0; r < out.size(); ++r) {
+      bins[(r / kLanes * width + f) * kLanes + r % kLanes] = Bin(f, rows[r * width + f]);
+    }
   }
   std::ranges::fill(out, base_);
-  // Several rows go down a tree side by side, so that their loads overlap.
-  constexpr size_t kLanes = 8;
   for (const Tree& tree : trees_) {
     const Flat* const nodes = nodes_.data() + tree.first;
     const float* const leaves = leaves_.data() + tree.first;
-    size_t first = 0;
-    for (; first + kLanes <= out.size(); first += kLanes) {
+    for (size_t first = 0; first < out.size(); first += kLanes) {
       const uint8_t* const bin = bins.data() + first * width;
       uint32_t at[kLanes] = {};
       for (uint32_t level = 0; level < tree.depth; ++level) {
         for (size_t j = 0; j < kLanes; ++j) {
           const Flat node = nodes[at[j]];
-          at[j] = node.child + (bin[j * width + node.feature] > node.threshold ? 1U : 0U);
+          at[j] = node.child + (bin[node.feature * kLanes + j] > node.threshold ? 1U : 0U);
         }
       }
-      for (size_t j = 0; j < kLanes; ++j) out[first + j] += leaves[at[j]];
-    }
-    for (; first < out.size(); ++first) {
-      const uint8_t* const bin = bins.data() + first * width;
-      uint32_t at = 0;
-      for (uint32_t level = 0; level < tree.depth; ++level) {
-        const Flat node = nodes[at];
-        at = node.child + (bin[node.feature] > node.threshold ? 1U : 0U);
-      }
-      out[first] += leaves[at];
+      const size_t real = std::min(kLanes, out.size() - first);
+      for (size_t j = 0; j < real; ++j) out[first + j] += leaves[at[j]];
     }
   }
 }
