@@ -52,10 +52,11 @@ int Ensemble::Nearest(const cluster::DeviceSpec& spec, model::Precision precisio
 }
 
 void Ensemble::AddTwin(const model::Kernel& kernel, const cluster::DeviceSpec& spec,
-                       TwinView& twins, int except) const {
+                       TwinView& twins, int except, double session_place) const {
   if (specs.size() < 3) return;
   const auto& twin = specs[static_cast<size_t>(Nearest(spec, kernel.precision, except))];
-  const auto values = ComputeFeatures(kernel, {.spec = &twin}, convention).values;
+  const auto values =
+      ComputeFeatures(kernel, {.spec = &twin, .session_place = session_place}, convention).values;
   twins.rows.insert(twins.rows.end(), values.begin(), values.end());
   const auto balance = [&](const cluster::DeviceSpec& s) {
     return std::log(PeakTflops(s, kernel.precision) / std::max(s.bandwidth_gb_s, 1.0));

@@ -73,7 +73,7 @@ class Ensemble {
   // balance compute and bandwidth. Nothing where fewer than three cards are
   // known: how far one may stand for another was only tried where there are more.
   void AddTwin(const model::Kernel& kernel, const cluster::DeviceSpec& spec, TwinView& twins,
-               int except = -1) const;
+               int except = -1, double session_place = 0) const;
   // Log-scale distances of the 10 % and 90 % quantiles from the prediction.
   struct Bounds {
     double low = 0, high = 0;

@@ -30,9 +30,9 @@ const std::vector<std::string>& FeatureNames(Family family);
 // How many of them, from the front, do not identify the device.
 size_t ShapeFeatureCount(Family family);
 
-// Launch overhead assumed in the roofline, per convention: what the clock of that source includes
-// beyond the kernel. Not fitted; the trees correct it.
-double ConventionLaunchMicros(Convention convention);
+// Launch overhead assumed in the roofline: what the clock of that convention includes beyond the
+// kernel, at this place of its session. Not fitted; the trees correct it.
+double ConventionLaunchMicros(Convention convention, Family family, double session_place);
 
 struct Features {
   Roofline roofline;

@@ -36,12 +36,25 @@ constexpr double kExtrapolationWidening = 1.6;
 // that event pairs around tiny calls read (24–31 us on the NVIDIA cards, 12–15 us on the AMD ones,
 // of the elementwise rows) less a launch of some 3 us. The trees predict the isolated reading; the
 // answer is the time in a stream.
-constexpr double kIsolatedExtraNvidia = 21, kIsolatedExtraAmd = 10;
+// A convolution's least reading is 59 us at the start of a session, its own kernels being some 15.
+constexpr double kIsolatedExtraNvidia = 21, kIsolatedExtraAmd = 10, kIsolatedExtraConv = 45;
 constexpr double kLeastStreamMicros = 2.5;
+constexpr double kStreamLaunchMicros = 10;
 
-double InStream(double isolated_us, const KernelOutput& o, const cluster::DeviceSpec& spec) {
+// The engine set is of one Volta card. On Maxwell and older its convolutions read too fast by this
+// much (log; median of DeepBench's 158 training rows of an M40 and a GTX TITAN X: -0.34; on Pascal
+// and Volta -0.08 to 0.06).
+constexpr double kEngineOnMaxwell = 0.34;
+bool IsMaxwell(const cluster::DeviceSpec& spec) {
+  return spec.vendor == "NVIDIA" && spec.compute_capability > 0 && spec.compute_capability < 60;
+}
+
+double InStream(double isolated_us, const KernelOutput& o, Family family,
+                const cluster::DeviceSpec& spec) {
   if (o.convention != Convention::kPyTorchEvents) return isolated_us;
-  const double extra = spec.vendor == "AMD" ? kIsolatedExtraAmd : kIsolatedExtraNvidia;
+  const double extra = family == Family::kConv ? kIsolatedExtraConv
+                       : spec.vendor == "AMD"  ? kIsolatedExtraAmd
+                                               : kIsolatedExtraNvidia;
   const double busy = std::min(isolated_us, std::max(o.compute_us, o.memory_us / 3));
   return std::max({isolated_us - extra, busy, kLeastStreamMicros});
 }
@@ -56,8 +69,9 @@ std::pair<Convention, bool> Choose(const Kernel& k, const KernelTarget& target) 
       if (tensorrt) return {Convention::kTensorRtEngine, false};
       // The events set has 3×3 convolutions with stride 1 in fp32 only, of random channel counts.
       // For those of real networks, multiples of 16, libraries have better kernels: there the
-      // engine set, of real networks, is nearer (DeepBench's layers on P100 and V100: 8 and 18 %
-      // off in the median, where the events set says 50 % too much), but for Maxwell and older.
+      // engine set, of real networks, is nearer on most cards (DeepBench's training rows, medians
+      // of engine and events: GTX 1080 Ti 16 and 32 %, TITAN X Pascal 14 and 25 %, V100 14 and 13
+      // %, P100 17 and 13 %), but not on Maxwell and older (22–29 and 12–16 %).
       const bool measured = k.algorithm_gain() > 2 && k.precision == Precision::kFp32 &&
                             (k.inputs[0][1] % 16 != 0 || k.output[1] % 16 != 0 ||
                              target.spec->compute_capability < 60 || target.old_libraries);
@@ -188,12 +202,19 @@ void KernelModel::Impl::Answer(const Batch& batch, std::span<const Kernel* const
       }
     } else if (target.calibration != nullptr) {
       log_time += target.calibration->overall_offset;
+    } else if (e.convention == Convention::kTensorRtEngine && IsMaxwell(*target.spec)) {
+      log_time += kEngineOnMaxwell;
     }
     if (o.extrapolated)
       bounds = {bounds.low * kExtrapolationWidening, bounds.high * kExtrapolationWidening};
-    o.latency_us = std::max(InStream(std::exp(log_time), o, *target.spec), o.compute_us);
+    o.latency_us = std::max(InStream(std::exp(log_time), o, e.family, *target.spec), o.compute_us);
     o.p10_us = std::max(o.compute_us, o.latency_us * std::exp(std::min(0.0, bounds.low)));
     o.p90_us = o.latency_us * std::exp(std::max(0.0, bounds.high));
+    // What the isolated call's clock included is not the stream's.
+    if (o.launch_us > kStreamLaunchMicros && o.convention == Convention::kPyTorchEvents) {
+      o.roofline_us += kStreamLaunchMicros - o.launch_us;
+      o.launch_us = kStreamLaunchMicros;
+    }
     const double sigma = (bounds.high - bounds.low) / (2 * kQuantile90);
     o.shared_sigma = o.extrapolated ? shared * kExtrapolationWidening : shared;
     o.independent_sigma =

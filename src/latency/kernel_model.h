@@ -50,6 +50,9 @@ struct KernelTarget {
   std::optional<Convention> convention = std::nullopt;  // nullopt: Auto
   // The runtime's libraries are of 2016 or so: they lack the better kernels for 3×3 convolutions.
   bool old_libraries = false;
+  // How far into its session a measurement came, 0 to 1: convolutions by PyTorch's events cost the
+  // host the more the more shapes it had met. 0, a fresh process, is what predictions mean.
+  double session_place = 0;
   // The device's own correction (calibration.h); null: none.
   const KernelCalibration* calibration = nullptr;
 };

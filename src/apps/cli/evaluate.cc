@@ -286,7 +286,8 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
     return options.holdout_device && (spec.name == *options.holdout_device ||
                                       latency::KeptForTraining(row, convention, spec));
   };
-  HASE_ASSIGN_OR_RETURN(auto tables, latency::LoadTables(paths, flags.sets, keep));
+  const bool sessions = std::ranges::find(flags.ablate, "session") == flags.ablate.end();
+  HASE_ASSIGN_OR_RETURN(auto tables, latency::LoadTables(paths, flags.sets, keep, sessions));
   options.calibrate = flags.calibrate;
   options.ablate = flags.ablate;
   if (std::erase(options.ablate, "calibration") > 0) {
@@ -366,10 +367,11 @@ Action SetUpEvaluate(CLI::App& command) {
                   "Kernels of the held-out device to calibrate with")
       ->check(CLI::Range(0, 100000));
   command
-      .add_option("--ablate", flags->ablate,
-                  "Retrain without: roofline, tiles, specification, calibration (of a held-out "
-                  "device); may be repeated")
-      ->check(CLI::IsMember({"roofline", "tiles", "specification", "calibration"}));
+      .add_option(
+          "--ablate", flags->ablate,
+          "Retrain without: roofline, tiles, specification, session (where in its session a "
+          "row was measured), calibration (of a held-out device); may be repeated")
+      ->check(CLI::IsMember({"roofline", "tiles", "specification", "session", "calibration"}));
   command.add_option("--sample", flags->sample,
                      "Training rows per ensemble where it retrains (0 = all)");
   command.add_option("--threads", flags->threads, "Threads where it retrains")

@@ -35,7 +35,8 @@ class SetFile {
   bool Drop(std::string_view condition);
   // Hands the kernel on, unless its time is not positive (an excluded condition, else an error).
   Status Emit(size_t row, model::Kernel kernel, std::string_view device, Convention convention,
-              model::Runtime runtime, double latency_us, int64_t repeats = 1);
+              model::Runtime runtime, double latency_us, int64_t repeats = 1,
+              double session_place = 0);
 
  private:
   SetFile(CsvTable table, std::string_view data_set, const Exclusions& exclusions,

@@ -24,6 +24,8 @@ namespace hase::latency {
 struct Row {
   Sample sample;
   Convention convention = Convention::kPyTorchEvents;
+  // How far its card's measuring session had come, 0 to 1 (KernelTarget::session_place).
+  double session_place = 0;
 };
 
 struct ReadReport {

@@ -62,7 +62,7 @@ bool SetFile::Drop(std::string_view condition) {
 
 Status SetFile::Emit(size_t row, model::Kernel kernel, std::string_view device,
                      Convention convention, model::Runtime runtime, double latency_us,
-                     int64_t repeats) {
+                     int64_t repeats, double session_place) {
   if (bad_) return std::unexpected(*bad_);
   if (!(latency_us > 0)) {
     if (Drop("time_not_positive")) return {};
@@ -77,6 +77,7 @@ Status SetFile::Emit(size_t row, model::Kernel kernel, std::string_view device,
   out.sample.latency_us = latency_us;
   out.sample.repeats = repeats;
   out.convention = convention;
+  out.session_place = session_place;
   ++report_->rows;
   (*sink_)(std::move(out));
   return {};

@@ -7,12 +7,12 @@
 #include <map>
 #include <tuple>
 
+#include "latency/interval_score.h"
 #include "latency/training/baselines.h"
 
 namespace hase::latency {
 namespace {
 
-constexpr double kAlpha = 0.2;          // p10–p90
 constexpr size_t kHoldoutRows = 20000;  // scored rows of a held-out device per table, at most
 
 // Rows of one table and one device, ready to be scored together.
@@ -41,7 +41,9 @@ Predictions Predict(const Ensemble& e, const Table& table, const cluster::Device
   } else {
     TwinView twins;
     for (const uint32_t i : index) {
-      if (const auto* kernel = table.Kernel(i); kernel != nullptr) e.AddTwin(*kernel, spec, twins);
+      if (const auto* kernel = table.Kernel(i); kernel != nullptr) {
+        e.AddTwin(*kernel, spec, twins, -1, table.rows[i].session_place);
+      }
     }
     if (twins.trust.size() != index.size()) twins = {};
     e.PredictUnseen(rows, twins, out.log_ratio, &out.experts, &out.size);
@@ -68,13 +70,6 @@ CalibrationPoint PointOf(const Ensemble& e, const Table& table, const Prediction
   point.log_error = table.rows[row].log_ratio - p.log_ratio[i];
   point.op_class = static_cast<int>(table.rows[row].op_class);
   return point;
-}
-
-double IntervalScore(double error, double low, double high) {
-  double score = high - low;
-  if (error < low) score += 2 / kAlpha * (low - error);
-  if (error > high) score += 2 / kAlpha * (error - high);
-  return score;
 }
 
 // Takes `count` of the rows, evenly over their sorted roofline times, out of `rows`.
@@ -154,6 +149,7 @@ class Evaluator {
     const auto starts = [&](std::initializer_list<std::string_view> prefixes) {
       return std::ranges::any_of(prefixes, [&](auto p) { return feature.starts_with(p); });
     };
+    if (what == "session") return false;  // not read in the first place
     if (what == "specification") {
       return identity || starts({"balance", "compute_us", "memory_us", "roofline_us"});
     }

@@ -22,8 +22,8 @@ struct EvaluateOptions {
   Split split = Split::kUntrained;
   std::optional<std::string> holdout_device;  // catalogue name; retrains without it
   int calibrate = 0;                          // kernels of the held-out device to calibrate with
-  std::vector<std::string> ablate;            // "roofline", "tiles", "specification"; retrains
-  int64_t sample = 0;                         // training rows per ensemble when retraining
+  std::vector<std::string> ablate;  // "roofline", "tiles", "specification", "session"; retrains
+  int64_t sample = 0;               // training rows per ensemble when retraining
   int threads = 2;
 };
 

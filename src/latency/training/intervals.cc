@@ -220,7 +220,7 @@ Status AddUnseenIntervals(const Tables& tables, const Table& table, const TrainO
     const int except = e.DeviceIndex(tables.devices[d].name);
     for (const uint32_t i : probe) {
       if (const auto* kernel = table.Kernel(i); kernel != nullptr) {
-        small.AddTwin(*kernel, tables.devices[d], twins, except);
+        small.AddTwin(*kernel, tables.devices[d], twins, except, table.rows[i].session_place);
       }
     }
     if (twins.trust.size() != probe.size()) twins = {};

@@ -26,7 +26,8 @@ class Loader {
       return;
     }
     const KernelTarget target{.spec = &out_.devices[static_cast<size_t>(device)],
-                              .runtime = row.sample.runtime};
+                              .runtime = row.sample.runtime,
+                              .session_place = row.session_place};
     const Features features = ComputeFeatures(kernel, target, row.convention);
     Table& table = TableFor(FamilyOf(kernel), row.convention, row.sample.source);
     TableRow r;
@@ -44,6 +45,7 @@ class Loader {
     r.op_class = kernel.op_class;
     r.precision = kernel.precision;
     r.digest = RowDigest(row);
+    r.session_place = static_cast<float>(row.session_place);
     r.kernel = static_cast<uint32_t>(Fnv1a64(GeometryKey(kernel)));
     if (keep_ && keep_(r, row.convention, *target.spec)) {
       table.kept.push_back({static_cast<uint32_t>(table.rows.size()), kernel});
@@ -106,12 +108,15 @@ const model::Kernel* Table::Kernel(uint32_t row) const {
 }
 
 Result<Tables> LoadTables(std::span<const std::filesystem::path> paths,
-                          std::span<const std::string> only, const KeepKernel& keep) {
+                          std::span<const std::string> only, const KeepKernel& keep,
+                          bool sessions) {
   HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
   Tables out;
   Loader loader(catalogue, keep, out);
-  HASE_ASSIGN_OR_RETURN(
-      out.report, ReadKernelRows(paths, only, [&](Row&& row) { loader.Add(std::move(row)); }));
+  HASE_ASSIGN_OR_RETURN(out.report, ReadKernelRows(paths, only, [&](Row&& row) {
+                          if (!sessions) row.session_place = 0;
+                          loader.Add(std::move(row));
+                        }));
   loader.CountUnknown();
   return out;
 }

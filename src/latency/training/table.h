@@ -24,7 +24,8 @@ struct TableRow {
   model::OpClass op_class = model::OpClass::kOther;
   model::Precision precision = model::Precision::kFp32;
   uint32_t digest = 0;
-  uint32_t kernel = 0;  // hash of the launch alone: equal on all cards
+  uint32_t kernel = 0;      // hash of the launch alone: equal on all cards
+  float session_place = 0;  // KernelTarget::session_place
 };
 
 struct KeptKernel {
@@ -55,9 +56,11 @@ struct Tables {
 
 // Rows of cards that the catalogue does not know are dropped and counted. `only`: data sets wanted,
 // empty = all. `keep`: the rows whose kernels are kept (rows of cards left out are also predicted
-// as another card would see them).
+// as another card would see them). `sessions` false: as if no row's place in its session were
+// known.
 using KeepKernel = std::function<bool(const TableRow&, Convention, const cluster::DeviceSpec&)>;
 Result<Tables> LoadTables(std::span<const std::filesystem::path> paths,
-                          std::span<const std::string> only, const KeepKernel& keep = {});
+                          std::span<const std::string> only, const KeepKernel& keep = {},
+                          bool sessions = true);
 
 }  // namespace hase::latency

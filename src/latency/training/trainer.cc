@@ -39,7 +39,7 @@ BoostOptions OptionsFor(Family family, Convention convention, size_t rows) {
       if (convention == Convention::kTensorRtEngine) {
         o.trees = 420, o.depth = 12, o.learning_rate = 0.09, o.delta = 0.04;
       } else if (convention == Convention::kPyTorchEvents) {
-        o.trees = 350, o.depth = 8, o.learning_rate = 0.05, o.delta = 0.1, o.column_sample = 0.3;
+        o.trees = 350, o.depth = 8, o.learning_rate = 0.05, o.delta = 0.1;
       } else if (convention == Convention::kMiopenSolver) {
         o.trees = 250, o.depth = 10, o.learning_rate = 0.12, o.delta = 0.08;
       } else {

@@ -2,12 +2,15 @@
 // needs no data: digests, calibration, buckets.
 #include "latency/training/trainer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <unordered_set>
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "latency/calibration.h"
 #include "latency/data/shapes.h"
@@ -59,6 +62,32 @@ TEST(Correction, FindsOffsetAndSlopeDespiteOutliers) {
 
 TEST(Correction, WithoutPointsChangesNothing) { EXPECT_EQ(Correction::Fit({}).At({}), 0); }
 
+// What the host adds to a convolution grew while NeuSight's cards were measured.
+TEST(Tables, AConvolutionKnowsItsPlaceInItsCardsSession) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / fmt::format("session{}", getpid()) / "neusight";
+  std::filesystem::create_directories(folder);
+  std::string text = "gpu,batch,in_ch,out_ch,kernel,in_hw,stride,pad,latency_ms\n";
+  for (int i = 0; i < 4; ++i) text += fmt::format("Tesla T4,{},8,8,3,9,1,1,0.5\n", i + 1);
+  for (int i = 0; i < 2; ++i) text += fmt::format("Tesla P4,{},8,8,3,9,1,1,0.5\n", i + 1);
+  ASSERT_TRUE(WriteFileAtomically(folder / "conv2d_fp32.csv", text));
+  const std::vector<std::filesystem::path> paths = {folder};
+  const auto known = LoadTables(paths, {}), unknown = LoadTables(paths, {}, {}, false);
+  std::filesystem::remove_all(folder.parent_path());
+  ASSERT_TRUE(known) << known.error().message;
+  ASSERT_TRUE(unknown) << unknown.error().message;
+  ASSERT_EQ(known->tables.size(), 1u);
+  const auto& rows = known->tables[0].rows;
+  const std::vector<float> places = {0, 0.25, 0.5, 0.75, 0, 0.5};
+  ASSERT_EQ(rows.size(), places.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].session_place, places[i]);
+    const auto& fresh = unknown->tables[0].rows[i];
+    EXPECT_NEAR(rows[i].roofline_us - fresh.roofline_us, 300 * places[i], 1e-3);
+    EXPECT_EQ(fresh.session_place, 0);
+  }
+}
+
 TEST(Trainer, ASmallSampleBeatsTheRooflineOnTheTestBucket) {
   const std::filesystem::path data = "../shared/data/kernels/neusight";
   if (!std::filesystem::exists(data)) GTEST_SKIP() << data << " is not here";
@@ -80,7 +109,7 @@ TEST(Trainer, ASmallSampleBeatsTheRooflineOnTheTestBucket) {
     ASSERT_FALSE(used.contains(tables->tables[s.table].rows[s.row].digest)) << "a trained row";
   }
   for (const auto& g : result->groups) {
-    EXPECT_LT(g.mape, 0.30) << g.device;
+    EXPECT_LT(g.mape, 0.20) << g.device;
     EXPECT_GT(g.coverage, 0.6) << g.device;
   }
 }
