@@ -6,9 +6,10 @@
 //   decide_bench [--policy SPEC] [--calls N] [--queue N]
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -149,11 +150,12 @@ int Main(int argc, char** argv) {
   std::string spec = "hase";
   int calls = 2000;
   size_t queue = 1000;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (!std::strcmp(argv[i], "--policy")) spec = argv[i + 1];
-    if (!std::strcmp(argv[i], "--calls")) calls = std::max(1, std::atoi(argv[i + 1]));
-    if (!std::strcmp(argv[i], "--queue")) queue = static_cast<size_t>(std::atoi(argv[i + 1]));
-  }
+  CLI::App app("Time of one decision at 100, 1,000 and 10,000 GPUs (docs/scheduler.md)",
+               "decide_bench");
+  app.add_option("--policy", spec)->capture_default_str();
+  app.add_option("--calls", calls)->capture_default_str()->check(CLI::Range(1, 10'000'000));
+  app.add_option("--queue", queue, "Jobs waiting")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
   fmt::print("policy {}, {} queued jobs, {} calls\n", spec, queue, calls);
   fmt::print("{:>8} {:>10} {:>10} {:>10} {:>16}\n", "devices", "p50 us", "p99 us", "max us",
              "10,000 more s");

@@ -5,9 +5,10 @@
 //   predict_bench [MODEL] [--runs N]
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -104,12 +105,11 @@ int Main(const std::string& name, int runs) {
 int main(int argc, char** argv) {
   std::string model = "resnet50";
   int runs = 25;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc) {
-      runs = std::max(1, std::atoi(argv[++i]));
-    } else {
-      model = argv[i];
-    }
-  }
+  CLI::App app("Time of estimates, model file to answer (docs/predictor.md)", "predict_bench");
+  app.add_option("MODEL", model)->capture_default_str();
+  app.add_option("--runs", runs, "Median of so many")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  CLI11_PARSE(app, argc, argv);
   return hase::latency::Main(model, runs);
 }

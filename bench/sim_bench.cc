@@ -7,10 +7,11 @@
 //   sim_bench [--policy SPEC] [--jobs N] [--queue N] [--cluster FILE]
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -91,12 +92,12 @@ Status Main(const Flags& flags) {
 
 int main(int argc, char** argv) {
   hase::Flags flags;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (!std::strcmp(argv[i], "--policy")) flags.policy = argv[i + 1];
-    if (!std::strcmp(argv[i], "--jobs")) flags.jobs = std::max(10, std::atoi(argv[i + 1]));
-    if (!std::strcmp(argv[i], "--queue")) flags.queue = static_cast<size_t>(std::atoi(argv[i + 1]));
-    if (!std::strcmp(argv[i], "--cluster")) flags.cluster = argv[i + 1];
-  }
+  CLI::App app("Events per second of the whole simulator (docs/scheduler.md)", "sim_bench");
+  app.add_option("--policy", flags.policy)->capture_default_str();
+  app.add_option("--jobs", flags.jobs)->capture_default_str()->check(CLI::Range(10, 10'000'000));
+  app.add_option("--queue", flags.queue, "Jobs waiting")->capture_default_str();
+  app.add_option("--cluster", flags.cluster)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
   if (const auto status = hase::Main(flags); !status) {
     fmt::print(stderr, "sim_bench: {}\n", status.error().message);
     return 1;

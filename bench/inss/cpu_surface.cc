@@ -6,6 +6,8 @@
 //   bench_cpu_surface [FILE] [SECONDS]       default tests/data/cpu_surface.csv, 240
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -160,8 +162,15 @@ int main(int argc, char** argv) {
   // A worker is this binary run again.
   if (argc == 4 && std::string_view(argv[1]) == "worker")
     return hase::execution::WorkerMain(3, hase::Nanos(std::atoll(argv[3])));
-  const auto status = hase::bench::Main(argc > 1 ? argv[1] : "tests/data/cpu_surface.csv",
-                                        argc > 2 ? std::atof(argv[2]) : 240);
+  CLI::App app("Measure how models share this machine's cores (docs/services.md)",
+               "bench_cpu_surface");
+  std::string file = "tests/data/cpu_surface.csv";
+  double seconds = 240;
+  app.add_option("FILE", file, "Rows; a file that was begun is gone on with")
+      ->capture_default_str();
+  app.add_option("SECONDS", seconds, "Stop after this long")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const auto status = hase::bench::Main(file, seconds);
   if (!status) {
     fmt::print(stderr, "bench_cpu_surface: {}\n", status.error().message);
     return 1;

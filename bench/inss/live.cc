@@ -8,6 +8,8 @@
 // Batches run at their full size (a worker's session has fixed shapes); the planner is told so.
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -288,8 +290,13 @@ int main(int argc, char** argv) {
   // A worker is this binary run again.
   if (argc == 4 && std::string_view(argv[1]) == "worker")
     return hase::execution::WorkerMain(3, hase::Nanos(std::atoll(argv[3])));
-  const auto status =
-      hase::bench::Main(argc > 1 ? std::atof(argv[1]) : 60, argc > 2 ? std::atof(argv[2]) : 0.45);
+  CLI::App app("Plan three services on this machine's cores, serve them, compare by term",
+               "bench_live_services");
+  double seconds = 60, load = 0.45;
+  app.add_option("SECONDS", seconds, "Of serving")->capture_default_str();
+  app.add_option("LOAD", load, "Of the cores")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const auto status = hase::bench::Main(seconds, load);
   if (!status) {
     fmt::print(stderr, "bench_live_services: {}\n", status.error().message);
     return 1;
