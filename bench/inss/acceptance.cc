@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
     command->add_option("--fresh", options.fresh, "Draw this many cases instead of the committed");
     command->add_option("--first", options.first, "Seed of the first drawn case");
     command->add_option("--only", options.only, "Cases whose name contains this");
+    command->add_option("--arrivals", options.arrivals, "poisson, bursty, diurnal or trace");
+    command->add_option("--trace", options.trace, "Of requests, Azure's columns");
     command->add_flag("!--unprofiled", options.profiled, "Plan from the predictor alone");
     command->add_option("--margin", options.margin, "Of inss, in standard errors");
     command->add_flag("--detail", options.detail, "Every service of inss, planned against true");

@@ -23,8 +23,14 @@ struct Run {
   double took_ms = 0;
 };
 
+struct Requests {
+  world::ArrivalPattern pattern;
+  std::vector<double> trace;
+};
+
 Run PlanAndJudge(const placement::ServicePolicyRow& row, const Arena& arena,
-                 const placement::ServiceView& view, uint64_t seed, double margin) {
+                 const placement::ServiceView& view, uint64_t seed, double margin,
+                 const Requests& requests) {
   Run run;
   const auto start = std::chrono::steady_clock::now();
   if (row.name == "inss") {
@@ -36,8 +42,9 @@ Run PlanAndJudge(const placement::ServicePolicyRow& row, const Arena& arena,
   }
   run.took_ms =
       1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  run.judged = arena.Judge(
-      run.plan.instances, serving::PlannedResponses(view, arena.model(), run.plan.instances), seed);
+  run.judged = arena.Judge(run.plan.instances,
+                           serving::PlannedResponses(view, arena.model(), run.plan.instances), seed,
+                           requests.pattern, requests.trace);
   return run;
 }
 
@@ -78,7 +85,7 @@ struct Summary {
 };
 
 void OneCase(const std::string& name, const std::string& mix, const serving::LoadedCase& loaded,
-             const RunOptions& options, Summary& sum) {
+             const RunOptions& options, const Requests& requests, Summary& sum) {
   Means here;
   for (int seed = 1; seed <= options.seeds; ++seed) {
     const Arena arena(loaded.given, WorldLaw(), static_cast<uint64_t>(seed), options.profiled);
@@ -90,8 +97,8 @@ void OneCase(const std::string& name, const std::string& mix, const serving::Loa
     if (seed == 1) fmt::print("{} ({})\n", name, Describe(loaded.given));
     for (const auto& row : placement::ServicePolicies()) {
       const std::string policy(row.name);
-      const Run run =
-          PlanAndJudge(row, arena, view, 100 + static_cast<uint64_t>(seed), options.margin);
+      const Run run = PlanAndJudge(row, arena, view, 100 + static_cast<uint64_t>(seed),
+                                   options.margin, requests);
       const double late = run.judged.late_fraction();
       here.Add(policy, run.judged.throughput_rps());
       if (seed == 1)
@@ -166,16 +173,19 @@ void Print(Summary& sum) {
 
 int RunPlans(const RunOptions& options) {
   Summary sum;
+  Requests requests{Must(world::ParseArrivalPattern(options.arrivals)), {}};
+  if (requests.pattern == world::ArrivalPattern::kTrace)
+    requests.trace = Must(world::ReadAzureTrace(options.trace));
   if (options.fresh > 0) {
     for (int k = 0; k < options.fresh; ++k) {
       const uint64_t seed = options.first + static_cast<uint64_t>(k);
       const auto name = fmt::format("fresh {}", seed);
-      OneCase(name, name, DrawFresh(seed), options, sum);
+      OneCase(name, name, DrawFresh(seed), options, requests, sum);
     }
   } else {
     for (const auto& name : CommittedCases())
       if (name.text().find(options.only) != std::string::npos)
-        OneCase(name.text(), name.mix, LoadCommitted(name), options, sum);
+        OneCase(name.text(), name.mix, LoadCommitted(name), options, requests, sum);
   }
   Print(sum);
   return 0;

@@ -16,8 +16,10 @@ struct RunOptions {
   uint64_t first = 1000;  // … from this seed on
   bool profiled = true;   // planners are told nine points per (model, device type)
   double margin = placement::InssOptions().margin;  // of inss, in standard errors
-  bool detail = false;  // every service of inss: planned against the world
-  std::string only;     // a part of the case's name
+  bool detail = false;               // every service of inss: planned against the world
+  std::string only;                  // a part of the case's name
+  std::string arrivals = "poisson";  // or bursty, diurnal, trace
+  std::string trace = "../shared/data/traces/azure_llm_traces/AzureLLMInferenceTrace_conv_2023.csv";
 };
 
 // Throughput within the objectives of every policy, late requests, planned against true p99, the

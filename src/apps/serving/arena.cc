@@ -241,7 +241,8 @@ world::RequestOutcome Arena::Serve(std::span<const placement::Instance> instance
 }
 
 Judgement Arena::Judge(std::span<const placement::Instance> instances,
-                       std::span<const double> planned_ms, uint64_t seed) const {
+                       std::span<const double> planned_ms, uint64_t seed,
+                       world::ArrivalPattern pattern, std::span<const double> trace) const {
   Judgement judgement;
   judgement.planned_ms.assign(planned_ms.begin(), planned_ms.end());
   std::vector<double> rates(demands_.size(), 0.0);
@@ -260,7 +261,7 @@ Judgement Arena::Judge(std::span<const placement::Instance> instances,
   const auto serve = [&](double scale) {
     auto scaled = rates;
     for (double& r : scaled) r *= scale;
-    return Serve(instances, scaled, world::ArrivalPattern::kPoisson, seconds, seed);
+    return Serve(instances, scaled, pattern, seconds, seed, trace);
   };
   judgement.at_plan = serve(1);
   for (size_t s = 0; s < planned_ms.size(); ++s) {

@@ -57,8 +57,11 @@ class Arena {
                               double duration_s, uint64_t seed,
                               std::span<const double> trace = {}) const;
   // `planned_ms`: the planner's response at the percentile, by service; may be empty.
+  // `trace`: as in Serve.
   Judgement Judge(std::span<const placement::Instance> instances,
-                  std::span<const double> planned_ms, uint64_t seed) const;
+                  std::span<const double> planned_ms, uint64_t seed,
+                  world::ArrivalPattern pattern = world::ArrivalPattern::kPoisson,
+                  std::span<const double> trace = {}) const;
   double CostPerHour(std::span<const placement::Instance> instances) const;
   int DevicesUsed(std::span<const placement::Instance> instances) const;
 
