@@ -87,8 +87,14 @@ int Frontier::ClassOf(DeviceTypeId type, double speed) {
   for (size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].type == type && classes_[i].bucket == bucket) return static_cast<int>(i);
   }
+  const int index = static_cast<int>(classes_.size());
   classes_.push_back({type, bucket, {}, {}});
-  return static_cast<int>(classes_.size() - 1);
+  const auto place = std::ranges::upper_bound(in_order_, std::pair(type, bucket), {}, [&](int i) {
+    const Class& cls = classes_[static_cast<size_t>(i)];
+    return std::pair(cls.type, cls.bucket);
+  });
+  in_order_.insert(place, index);
+  return index;
 }
 
 void Frontier::Refresh(const PlanningView& view, const DeviceState& device) {
@@ -110,6 +116,7 @@ void Frontier::Update(const PlanningView& view) {
     bases_.resize(view.devices.size());
     memory_.resize(view.devices.size());
     classes_.clear();
+    in_order_.clear();
     for (const DeviceState& device : view.devices) Refresh(view, device);
   } else {
     for (const DeviceId id : view.changed_devices) Refresh(view, view.devices[id.index()]);
@@ -171,6 +178,25 @@ void Frontier::Begin(const PlanningView& view) {
   for (Class& cls : classes_) std::make_heap(cls.heap.begin(), cls.heap.end());
 }
 
+// Items of the class in the order in which they are free, until `count` of them were taken.
+template <typename Taking>
+void Frontier::FirstFree(const Class& cls, size_t count, Taking&& take) const {
+  std::vector<uint32_t> open;
+  const auto later = [&](uint32_t a, uint32_t b) { return cls.heap[a] < cls.heap[b]; };
+  if (!cls.heap.empty()) open.push_back(0);
+  while (!open.empty() && count > 0) {
+    std::pop_heap(open.begin(), open.end(), later);
+    const uint32_t at = open.back();
+    open.pop_back();
+    if (take(cls.heap[at])) --count;
+    for (size_t child = 2 * size_t{at} + 1; child <= 2 * size_t{at} + 2; ++child) {
+      if (child >= cls.heap.size()) continue;
+      open.push_back(static_cast<uint32_t>(child));
+      std::push_heap(open.begin(), open.end(), later);
+    }
+  }
+}
+
 std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& job,
                                      std::span<const JobOnType> row) const {
   const size_t k = static_cast<size_t>(job.gang);
@@ -199,13 +225,16 @@ std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& 
     for (Spot& s : gang) s = {s.device, start, start + time, start + late, false};
     if (best.empty() || gang.front().finish < best.front().finish) best = std::move(gang);
   };
+  // Of each class the first that are free will do: within one, speeds are nearly the same.
+  const size_t enough = sharing_ ? 2 * k : k;
   const auto collect = [&](const Class& cls) {
     const JobOnType& on = row[cls.type.index()];
     if (!on.possible) return;
-    for (const Item& item : cls.heap) {
-      if (on.memory > view.devices[item.device].memory_total) continue;
+    FirstFree(cls, enough, [&](const Item& item) {
+      if (on.memory > memory_[item.device]) return false;
       all.push_back(SpotOn(item, on, view.now));
-    }
+      return true;
+    });
   };
   // The cards of one type, however their speeds differ, then any cards: a gang over several types
   // runs at the pace of the slowest, but may start sooner.
@@ -240,7 +269,8 @@ Nanos Frontier::FreeAt(const PlanningView& view, DeviceId device) const {
 
 Nanos Frontier::LevelEnd(std::span<const JobOnType> job) const {
   double sum_s = 0, weights = 0;
-  for (const Class& cls : classes_) {
+  for (const int index : in_order_) {
+    const Class& cls = classes_[static_cast<size_t>(index)];
     const JobOnType& on = job[cls.type.index()];
     if (!on.possible || on.mean_s <= 0) continue;
     for (const Item& item : cls.heap) {
@@ -254,7 +284,8 @@ Nanos Frontier::LevelEnd(std::span<const JobOnType> job) const {
 
 double Frontier::SpeedFor(std::span<const JobOnType> job) const {
   double speed = 0;
-  for (const Class& cls : classes_) {
+  for (const int index : in_order_) {
+    const Class& cls = classes_[static_cast<size_t>(index)];
     const JobOnType& on = job[cls.type.index()];
     if (!on.possible || on.mean_s <= 0) continue;
     for (const Item& item : cls.heap) speed += 1 / (on.mean_s * item.speed);

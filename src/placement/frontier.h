@@ -72,11 +72,12 @@ class Frontier {
   void Update(const PlanningView& view);  // forecasts what changed; call once per Decide()
   void Begin(const PlanningView& view);   // a fresh plan
   // Spots of least finish, best first: at most `per_class` of each class. `admits(device, start)`
-  // has the last word. `only_best`: of those that start later, the first of a class will do.
+  // has the last word. `only_best`: of those that start later only the very first is needed; which
+  // others are given is not determined.
   template <typename Admits>
   void Find(const PlanningView& view, std::span<const JobOnType> job, int per_class, bool only_best,
             Admits&& admits, std::vector<Spot>& out) const;
-  // The gang's devices, of one type or of several, that together finish first. Costs the devices.
+  // The gang's devices that together finish first, of one type or of several.
   std::vector<Spot> FindGang(const PlanningView& view, const QueuedJob& job,
                              std::span<const JobOnType> row) const;
   // Where this device is next free; nullopt if it is down or never free.
@@ -119,6 +120,8 @@ class Frontier {
     std::vector<Item> heap;
     std::vector<Gap> gaps;
   };
+  template <typename Taking>
+  void FirstFree(const Class& cls, size_t count, Taking&& take) const;
   void Refresh(const PlanningView& view, const DeviceState& device);
   int ClassOf(DeviceTypeId type, double speed);
   void PushServers(const PlanningView& view, const DeviceState& device);
@@ -148,6 +151,9 @@ class Frontier {
   std::vector<Base> bases_;                // by device
   std::vector<Bytes> memory_;              // by device: total
   std::vector<Class> classes_;
+  // By type and bucket: what is asked of the classes must not depend on which was seen first, or a
+  // policy made anew would decide otherwise.
+  std::vector<int> in_order_;
   int idle_ = 0;
   int gap_count_ = 0;
 };
@@ -163,7 +169,8 @@ void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, in
     for (; i > 0 && spot.finish < out[i - 1].finish; --i) out[i] = out[i - 1];
     out[i] = spot;
   };
-  for (const Class& cls : classes_) {
+  for (const int index : in_order_) {
+    const Class& cls = classes_[static_cast<size_t>(index)];
     const JobOnType& on = job[cls.type.index()];
     if (!on.possible || (cls.heap.empty() && cls.gaps.empty())) continue;
     for (const Gap& gap : cls.gaps) {

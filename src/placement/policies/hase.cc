@@ -204,7 +204,6 @@ void Hase::Emit(const PlanningView& view, Plan& plan) {
   }
   if (options_.sharing) {
     BuildChain(view);
-    NoteUsual(view);
   }
   for (size_t i = 0; i < planned_.size(); ++i) {  // grows by the rests of cut jobs
     if (planned_[i].start() > view.now) {
@@ -245,6 +244,7 @@ Plan Hase::Decide(const PlanningView& original) {
   AdmitNew(view, plan);
   frontier_.Update(view);
   Order(view);
+  prices_.clear();
   MakePlan(view);
   Emit(view, plan);
   return plan;

@@ -10,13 +10,15 @@
 //              that is before them. A plan that would break one is made again, promised jobs first
 // 5. polish    makespan, small queues of ordinary jobs: moves and swaps off the device that ends
 //              last; with divisible jobs, also what saves work at the same end
-// 6. sharing   blocked jobs join residents, or start in pairs, where that is predicted to pay and
-//              no promise suffers
+// 6. sharing   blocked jobs join residents, or start in sets of up to four, where that is predicted
+//              to pay and no promise suffers; types of device have prices, so that each job's work
+//              goes where it is done at the least of them
 // Idea of the two stages and of reservation with backfilling: the HASE paper; EASY and conservative
 // backfilling: Mu'alem and Feitelson (2001). Left out: preemption, migration of running parts.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -76,6 +78,8 @@ class Hase final : public Policy {
   // hase_plan.cc
   void MakePlan(const PlanningView& view);
   void Pass(const PlanningView& view, bool promised_first);
+  bool KeepsOff(const PlanningView& view, const QueuedJob& job) const;
+  void PreferSuited(const PlanningView& view, const QueuedJob& job);
   bool Place(const PlanningView& view, const QueuedJob& job);
   double LeastOfUnplaced(const PlanningView& view);
   bool HostsHold(const PlanningView& view, const QueuedJob& job, std::span<const Spot> spots) const;
@@ -104,13 +108,20 @@ class Hase final : public Policy {
     Slot slot;
     Company company;
     Bytes memory;
+    double gain = 0;  // work per second, weighted by how well the device suits the newcomer
   };
   void Share(const PlanningView& view, Plan& plan);
   void UpdateRooms(const PlanningView& view);
+  double Footprint(const PlanningView& view, ModelId model, int64_t batch, DeviceTypeId type);
+  double CostOn(const PlanningView& view, const QueuedJob& job, size_t type);
   double Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId type);
+  double Weight(const PlanningView& view, const QueuedJob& job, DeviceTypeId type);
   int Partners(const PlanningView& view) const;
-  void NoteUsual(const PlanningView& view);
-  std::optional<Join> FindJoin(const PlanningView& view, const Planned& planned, int& budget);
+  void SetPrices(const PlanningView& view);
+  double GainOf(const PlanningView& view, const DeviceState& device, const QueuedJob& job,
+                MilliShare share);
+  std::optional<Join> FindJoin(const PlanningView& view, const Planned& planned, double least,
+                               int& budget);
   void StartJoin(const PlanningView& view, Planned& planned, const Join& join, Plan& plan);
   Company Weigh(const PlanningView& view, const DeviceState& device,
                 std::span<const Resident> joining) const;
@@ -127,8 +138,10 @@ class Hase final : public Policy {
     std::vector<Resident> residents;
     Company company;
   };
+  static cluster::ShareMode SharedMode(const DeviceState& device);
   bool TryTogether(const PlanningView& view, Planned& first, Plan& plan);
-  bool Extend(const PlanningView& view, const DeviceState& device, Together& together);
+  void Fill(const PlanningView& view, const DeviceState& device, std::span<const int64_t> shares,
+            Planned& first, Together& best);
   bool Admits(const PlanningView& view, const DeviceState& device, Together& together);
 
   // hase_promise.cc
@@ -160,6 +173,9 @@ class Hase final : public Policy {
   double Lateness(const PlanningView& view) const;
   double PromiseQuantile(const PlanningView& view);
   latency::Spread StartOf(const PlanningView& view, const Planned& planned) const;  // from now
+  latency::Spread WithCompany(const PlanningView& view, const Planned& planned,
+                              latency::Spread start);
+  Nanos Late(const PlanningView& view, const Planned& planned, const latency::Spread& start) const;
   Nanos LateStart(const PlanningView& view, const Planned& planned) const;
   Nanos PlanEnd(const PlanningView& view);
   bool IsDeep(const PlanningView& view, double horizon_s);
@@ -184,7 +200,11 @@ class Hase final : public Policy {
   std::vector<int64_t> room_of_;  // by device; 0 = not listed
   double late_by_ = 0;            // deviations by which a promise lies behind the expected start
   std::vector<double> outcomes_;  // scratch of PromiseQuantile
-  std::vector<double> usual_;     // by type: mean of time / least time of those that wait
+  std::vector<double> prices_;    // of a second of each type of device; empty: not asked for yet
+  size_t counted_ = 0;            // devices
+  std::vector<int> devices_of_;   // by type
+  std::vector<double> costs_;     // scratch of SetPrices
+  std::map<std::pair<uint32_t, int64_t>, std::vector<float>> footprints_;  // by model, batch; type
   Chain chain_;
   bool co_located_ = false;    // in this call
   size_t promised_count_ = 0;  // of the queue's jobs

@@ -1,6 +1,6 @@
 // Company from the start: a job that would take an empty device alone starts there with one to
 // three blocked jobs, on shares in quarters, where together they do more of the work that the
-// device is good at. Sets grow one by one, the best pair first.
+// device is good at.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,70 +12,77 @@
 namespace hase::placement {
 namespace {
 
-constexpr double kWorthIt = 1.02;  // what another one must add
+constexpr double kWorthIt = 1.01;  // by which another set must be better
 constexpr size_t kMostTogether = 4;
 
-cluster::ShareMode SharedMode(const DeviceState& device) {
+// Shares that are tried, the first job's first. Each is filled up by itself: who does well on a
+// half is not who does well on a quarter.
+constexpr std::array<std::array<int64_t, kMostTogether>, 6> kShares = {{
+    {250, 250, 250, 250},
+    {500, 250, 250, 0},
+    {250, 500, 250, 0},
+    {500, 500, 0, 0},
+    {250, 750, 0, 0},
+    {750, 250, 0, 0},
+}};
+
+}  // namespace
+
+cluster::ShareMode Hase::SharedMode(const DeviceState& device) {
   for (const cluster::ShareMode mode : device.modes) {
     if (mode != cluster::ShareMode::kExclusive) return mode;
   }
   return cluster::ShareMode::kExclusive;
 }
 
-// Shares that sets of two, three and four try.
-using Shares = std::array<int64_t, kMostTogether>;
-std::span<const Shares> SharesOf(size_t size) {
-  static constexpr Shares kTwo[] = {{500, 500}, {250, 750}, {750, 250}};
-  static constexpr Shares kThree[] = {{500, 250, 250}, {250, 500, 250}, {250, 250, 500}};
-  static constexpr Shares kFour[] = {{250, 250, 250, 250}};
-  if (size == 2) return kTwo;
-  if (size == 3) return kThree;
-  return kFour;
-}
-
-}  // namespace
-
-// The best set of `together.members` and one more, if it beats what is there.
-bool Hase::Extend(const PlanningView& view, const DeviceState& device, Together& together) {
-  Together best = together;
-  const size_t size = together.members.size() + 1;
-  std::vector<Planned*> members = together.members;
-  members.push_back(nullptr);
-  int looked = 0;
-  for (Planned& other : planned_) {
-    const QueuedJob& b = *other.job;
-    if (other.started || other.start() <= view.now) continue;
-    if (++looked > Partners(view)) break;
-    if (b.gang > 1 || std::ranges::find(members, &other) != members.end()) continue;
-    const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
-    if (!on_b.possible || !HostFits(b, book_.Free(device.node))) continue;
-    Bytes memory = on_b.memory;
-    bool together_at_all = true;
-    for (size_t i = 0; i + 1 < size; ++i) {
-      const QueuedJob& a = *members[i]->job;
-      together_at_all = together_at_all && MayShare(a.owner, a.sharing, b.owner, b.sharing);
-      if (i > 0) memory += table_.Get(view, a)[device.type.index()].memory;
-    }
-    if (!together_at_all || memory > book_.MemoryFree(device)) continue;
-    members.back() = &other;
-    for (const Shares& shares : SharesOf(size)) {
-      std::vector<latency::Tenant> tenants;
-      for (size_t i = 0; i < size; ++i) {
-        tenants.push_back({members[i]->job->model, members[i]->job->batch, MilliShare(shares[i])});
+// Fills these shares one by one with the blocked job that adds most; what pays goes into `best`
+// where it beats it.
+void Hase::Fill(const PlanningView& view, const DeviceState& device,
+                std::span<const int64_t> shares, Planned& first, Together& best) {
+  Together set{{&first}, {shares[0]}, 0, {}, {}};
+  std::vector<latency::Tenant> tenants = {
+      {first.job->model, first.job->batch, MilliShare(shares[0])}};
+  std::vector<double> suits = {Weight(view, *first.job, device.type)};
+  Bytes memory;
+  for (size_t next = 1; next < shares.size() && shares[next] > 0; ++next) {
+    Planned* chosen = nullptr;
+    double most = set.value, suits_chosen = 0;
+    int looked = 0;
+    tenants.emplace_back();
+    for (Planned& other : planned_) {
+      const QueuedJob& b = *other.job;
+      if (other.started || other.start() <= view.now) continue;
+      if (++looked > Partners(view)) break;
+      if (b.gang > 1 || std::ranges::find(set.members, &other) != set.members.end()) continue;
+      const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
+      if (!on_b.possible || !HostFits(b, book_.Free(device.node)) ||
+          memory + on_b.memory > book_.MemoryFree(device) ||
+          !std::ranges::all_of(set.members, [&](const Planned* a) {
+            return MayShare(a->job->owner, a->job->sharing, b.owner, b.sharing);
+          })) {
+        continue;
       }
+      tenants.back() = {b.model, b.batch, MilliShare(shares[next])};
       const std::vector<double> slow = Slowdowns(view, device, tenants);
-      double value = 0;
-      for (size_t i = 0; i < size; ++i) {
-        value += Suits(view, *members[i]->job, device.type) / slow[i];
-      }
-      if (value <= best.value) continue;
-      Together tried{members, {shares.begin(), shares.begin() + size}, value, {}, {}};
-      if (Admits(view, device, tried)) best = std::move(tried);
+      const double suits_b = Weight(view, b, device.type);
+      double value = suits_b / slow.back();
+      for (size_t i = 0; i < suits.size(); ++i) value += suits[i] / slow[i];
+      if (value <= most) continue;
+      most = value;
+      chosen = &other;
+      suits_chosen = suits_b;
     }
+    if (!chosen) return;
+    tenants.back() = {chosen->job->model, chosen->job->batch, MilliShare(shares[next])};
+    suits.push_back(suits_chosen);
+    memory += table_.Get(view, *chosen->job)[device.type.index()].memory;
+    set.members.push_back(chosen);
+    set.shares.push_back(shares[next]);
+    set.value = most;
+    if (set.value <= best.value * kWorthIt) continue;
+    Together tried = set;
+    if (Admits(view, device, tried)) best = std::move(tried);
   }
-  if (best.members.size() < size || best.value < together.value * kWorthIt) return false;
-  together = std::move(best);
-  return true;
 }
 
 // Whether it pays and no promise suffers; fills in what the company does.
@@ -103,9 +110,8 @@ bool Hase::TryTogether(const PlanningView& view, Planned& first, Plan& plan) {
       mode == cluster::ShareMode::kExclusive || blocked_ == 0) {
     return false;
   }
-  Together best{{&first}, {1000}, Suits(view, a, device.type), {}, {}};
-  while (best.members.size() < kMostTogether && Extend(view, device, best)) {
-  }
+  Together best{{&first}, {1000}, Weight(view, a, device.type), {}, {}};
+  for (const auto& shares : kShares) Fill(view, device, shares, first, best);
   const size_t size = best.members.size();
   if (size == 1) return false;
   std::vector<JobId> joined;

@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kWholePlan = 96;
 // The same for small clusters, where plans are cheap.
 constexpr size_t kSmallCluster = 64, kWholeSmall = 256;
+constexpr size_t kLongQueue = 4;  // jobs per device
 }  // namespace
 
 void Hase::Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const {
@@ -56,6 +57,20 @@ void Hase::Commit(const PlanningView& view, const QueuedJob& job, Planned planne
   planned_.push_back(std::move(planned));
 }
 
+// Where company pays and the queue is long, a job that shares with nobody keeps off the types that
+// others use better; its own finish comes second.
+bool Hase::KeepsOff(const PlanningView& view, const QueuedJob& job) const {
+  return job.sharing == workload::Sharing::kNever && options_.sharing &&
+         order_.size() > kLongQueue * view.devices.size();
+}
+
+void Hase::PreferSuited(const PlanningView& view, const QueuedJob& job) {
+  constexpr double kSuited = 0.8;
+  std::ranges::stable_sort(spots_, std::greater{}, [&](const Spot& spot) {
+    return Suits(view, job, view.devices[spot.device.index()].type) >= kSuited;
+  });
+}
+
 bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
   const auto row = table_.Get(view, job);
   // What starts now does so on a device without residents, of a type that admits the job.
@@ -76,9 +91,12 @@ bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
       return false;
     }
   } else {
-    frontier_.Find(view, row, static_cast<int>(options_.candidates), !for_the_record, fits, spots_);
+    const bool keeps_off = KeepsOff(view, job);
+    frontier_.Find(view, row, static_cast<int>(options_.candidates),
+                   /*only_best=*/!for_the_record && !keeps_off, fits, spots_);
     if (spots_.empty()) return false;
     Refine(view, job, spots_);
+    if (keeps_off) PreferSuited(view, job);
     planned.spots.push_back(spots_.front());
     // Runners-up are for the record of what is started or promised; the long tail needs none.
     if (spots_.front().start <= view.now || for_the_record) {

@@ -16,6 +16,7 @@ namespace hase::placement {
 namespace {
 // Predicted times are sums of doubles rounded to nanoseconds; a promise is not broken by less.
 constexpr Nanos kRounding = Nanos(2'000);
+constexpr double kCompanyStretch = 2;  // at most so many times longer
 }  // namespace
 
 std::optional<Promise>& Hase::PromiseOf(JobId job) {
@@ -77,10 +78,29 @@ latency::Spread Hase::StartOf(const PlanningView& view, const Planned& planned) 
   return start;
 }
 
+// While the queue is deep, jobs that are planned before this one on its devices will mostly run in
+// company, which takes longer: a promise that did not allow for it would forbid it, on the best
+// devices most of all.
+latency::Spread Hase::WithCompany(const PlanningView& view, const Planned& planned,
+                                  latency::Spread start) {
+  if (!options_.sharing || options_.objective != Objective::kMakespan) return start;
+  double before_s = 0;
+  for (const Spot& spot : planned.spots) {
+    if (SharedMode(view.devices[spot.device.index()]) == cluster::ShareMode::kExclusive) continue;
+    before_s = std::max(before_s, ToSeconds(planned.start() - frontier_.FreeAt(view, spot.device)));
+  }
+  if (before_s <= 0 || !IsDeep(view, start.mean_s + before_s)) return start;
+  const double half = kCompanyStretch / 2 * before_s;
+  return {start.mean_s + half, start.variance_s2 + half * half};
+}
+
 Nanos Hase::LateStart(const PlanningView& view, const Planned& planned) const {
-  if (planned.start() <= view.now) return planned.start();
-  const latency::Spread start = StartOf(view, planned);
-  if (start.variance_s2 <= 0) return planned.start();
+  return Late(view, planned, StartOf(view, planned));
+}
+
+Nanos Hase::Late(const PlanningView& view, const Planned& planned,
+                 const latency::Spread& start) const {
+  if (planned.start() <= view.now || start.variance_s2 <= 0) return planned.start();
   const double late = start.mean_s + late_by_ * std::sqrt(start.variance_s2);
   return view.now + FromSeconds(std::max(late, 0.0));
 }
@@ -179,13 +199,10 @@ void Hase::EmitPromise(const PlanningView& view, const Planned& planned, bool re
   for (const Spot& spot : planned.spots) devices.push_back(spot.device);
   const bool same_place = promise && promise->devices == devices;
   if (!promise) {
-    const latency::Spread start = StartOf(view, planned);
-    promise = {{},
-               LateStart(view, planned),
-               options_.probability,
-               Nanos(0),
-               view.now + FromSeconds(start.mean_s),
-               FromSeconds(std::sqrt(start.variance_s2))};
+    const latency::Spread start = WithCompany(view, planned, StartOf(view, planned));
+    promise = {
+        {},       Late(view, planned, start),           options_.probability,
+        Nanos(0), view.now + FromSeconds(start.mean_s), FromSeconds(std::sqrt(start.variance_s2))};
   }
   if (same_place && !renew) return;
   promise->devices = std::move(devices);

@@ -1,5 +1,5 @@
-// Co-location: blocked jobs join residents that have left room, or start in pairs on a device that
-// would have gone to one of them, where the prediction says that it pays.
+// Co-location: blocked jobs join residents that have left room, or start in sets on a device that
+// would have gone to one of them (hase_company.cc), where the prediction says that it pays.
 //
 // It pays, for the makespan: with a deep queue, if the device then does more work per second; with
 // a shallow one, if all of it ends before the plan without sharing would. For completion times: if
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kRoomsPerType = 4;  // shared devices looked at per job and type
 constexpr size_t kLargeCluster = 256;
-constexpr int kWeighings = 96;  // per Decide(): bounds its time
+constexpr int kWeighings = 384;  // per Decide(): bounds its time
 constexpr int64_t kLeastShare = 250;
 constexpr double kSpare = 0.9;          // of the gain, for a smaller share
 constexpr double kServiceSlack = 1.02;  // a service may be slowed so much by a job that joins
@@ -135,14 +135,49 @@ void Hase::UpdateRooms(const PlanningView& view) {
   }
 }
 
-// How well a device type suits a job, compared with the other jobs that wait: 1.1 = a tenth faster
-// than they would make expect.
+// The part of a device that the work takes among three of its like, a quarter to all of it: what a
+// second of it should count for, so that those who share well with anybody are not all used up by
+// the first device that asks.
+double Hase::Footprint(const PlanningView& view, ModelId model, int64_t batch, DeviceTypeId type) {
+  auto& row = footprints_[{model.index(), batch}];
+  if (row.size() <= type.index()) row.resize(view.types.size(), 0);
+  float& part = row[type.index()];
+  if (part == 0) {
+    const latency::Tenant tenant{model, batch, MilliShare(250)};
+    const latency::Tenant others[] = {tenant, tenant, tenant};
+    const double slow = view.estimator->Slowdown(tenant, type, others, {});
+    part = static_cast<float>(std::clamp(slow / 4, 0.25, 1.0));
+  }
+  return part;
+}
+
+// What a second of the job's work at full speed is worth on this type, in units of what a second of
+// it usually yields.
+double Hase::Weight(const PlanningView& view, const QueuedJob& job, DeviceTypeId type) {
+  return Suits(view, job, type) * Footprint(view, job.model, job.batch, type);
+}
+
+// Time of the job on a device of the type, what company spares counted; 0 if it cannot run there.
+double Hase::CostOn(const PlanningView& view, const QueuedJob& job, size_t type) {
+  const JobOnType& on = table_.Get(view, job)[type];
+  if (!on.possible) return 0;
+  if (job.gang > 1 || job.sharing == workload::Sharing::kNever) return on.mean_s;
+  return on.mean_s *
+         Footprint(view, job.model, job.batch, DeviceTypeId(static_cast<uint32_t>(type)));
+}
+
+// How well a device type suits a job: what it costs where it costs least, over what it costs there,
+// at the prices of the types.
 double Hase::Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId type) {
-  if (type.index() >= usual_.size()) return 1;
-  const JobOnType& on = table_.Get(view, job)[type.index()];
-  const double usual = usual_[type.index()];
-  if (!on.possible || on.mean_s <= 0 || usual <= 0) return 1;
-  return usual * table_.Least(view, job) / on.mean_s;
+  if (prices_.empty()) SetPrices(view);
+  const double cost = CostOn(view, job, type.index()) * prices_[type.index()];
+  double least = cost;
+  for (size_t t = 0; t < prices_.size(); ++t) {
+    if (const double other = CostOn(view, job, t) * prices_[t]; other > 0) {
+      least = std::min(least, other);
+    }
+  }
+  return cost > 0 ? least / cost : 1;
 }
 
 // Blocked jobs looked at, in the plan's order. An order of short jobs first is kept more closely.
@@ -152,40 +187,85 @@ int Hase::Partners(const PlanningView& view) const {
   return options_.objective == Objective::kMakespan ? 64 : 16;
 }
 
-void Hase::NoteUsual(const PlanningView& view) {
-  constexpr size_t kSample = 64;
-  usual_.assign(view.types.size(), 0);
-  std::vector<int> count(view.types.size());
-  for (size_t i = 0; i < std::min(kSample, planned_.size()); ++i) {
-    const QueuedJob& job = *planned_[i].job;
-    const double least = table_.Least(view, job);
-    const auto row = table_.Get(view, job);
-    for (size_t t = 0; t < row.size(); ++t) {
-      if (!row[t].possible || least <= 0) continue;
-      usual_[t] += row[t].mean_s / least;
-      ++count[t];
+// Prices of a second on each type of device, such that jobs which each go where they cost least
+// keep all types busy about equally long: the dual of the makespan's linear programme, by raising
+// what is overloaded and lowering what is not, on a sample of those that wait.
+void Hase::SetPrices(const PlanningView& view) {
+  constexpr size_t kSample = 96;
+  constexpr int kRounds = 40;
+  const size_t types = view.types.size();
+  if (counted_ != view.devices.size() || devices_of_.size() != types) {
+    counted_ = view.devices.size();
+    devices_of_.assign(types, 0);
+    for (const DeviceState& device : view.devices) ++devices_of_[device.type.index()];
+  }
+  prices_.assign(types, 1);
+  if (order_.empty()) return;
+  const size_t step = (order_.size() + kSample - 1) / kSample;
+  costs_.clear();
+  for (size_t i = 0; i < order_.size(); i += step) {
+    for (size_t t = 0; t < types; ++t) {
+      costs_.push_back(CostOn(view, *order_[i].job, t) * order_[i].job->gang);
     }
   }
-  for (size_t t = 0; t < usual_.size(); ++t) usual_[t] /= std::max(count[t], 1);
+  std::vector<double> load(types);
+  for (int round = 0; round < kRounds; ++round) {
+    std::ranges::fill(load, 0);
+    double sum = 0;
+    for (size_t row = 0; row < costs_.size(); row += types) {
+      size_t best = types;
+      for (size_t t = 0; t < types; ++t) {
+        if (costs_[row + t] <= 0) continue;
+        if (best == types || costs_[row + t] * prices_[t] < costs_[row + best] * prices_[best]) {
+          best = t;
+        }
+      }
+      if (best == types) continue;
+      load[best] += costs_[row + best] / std::max(devices_of_[best], 1);
+      sum += costs_[row + best] * prices_[best];
+    }
+    double worth = 0;  // of all devices' time
+    for (size_t t = 0; t < types; ++t) worth += prices_[t] * devices_of_[t];
+    if (sum <= 0 || worth <= 0) return;
+    const double rate = 0.5 / (1 + 0.1 * round);
+    for (size_t t = 0; t < types; ++t) {
+      prices_[t] *= std::pow(std::clamp(load[t] * worth / sum, 0.2, 5.0), rate);
+    }
+  }
 }
 
+// Work per second on the device, in units of what is usual there, if the job joined.
+double Hase::GainOf(const PlanningView& view, const DeviceState& device, const QueuedJob& job,
+                    MilliShare share) {
+  std::vector<latency::Tenant> tenants;
+  for (const Resident& r : device.residents) tenants.push_back(r.tenant);
+  const std::vector<double> before = Slowdowns(view, device, tenants);
+  tenants.push_back({job.model, job.batch, share});
+  const std::vector<double> after = Slowdowns(view, device, tenants);
+  double gain = Weight(view, job, device.type) / after.back();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const double part = Footprint(view, tenants[i].model, tenants[i].batch, device.type);
+    gain += part * (1 / after[i] - 1 / before[i]);
+  }
+  return gain;
+}
+
+// The job's best place among shared devices, if it gains more than `least` there.
 std::optional<Hase::Join> Hase::FindJoin(const PlanningView& view, const Planned& planned,
-                                         int& budget) {
+                                         double least, int& budget) {
   const QueuedJob& job = *planned.job;
   if (job.gang > 1 || job.sharing == workload::Sharing::kNever) return {};
   std::optional<Join> best;
   const Nanos ends[] = {planned.finish()};
-  const auto weigh = [&](const DeviceState& device, MilliShare share) -> std::optional<Join> {
-    --budget;
+  const auto weigh = [&](const DeviceState& device, MilliShare share, double gain) {
     const Slot slot{device.id, share, device.residents[0].mode};
     const auto resident = AsResident(view, job, job.inputs_left, device, slot.share, slot.mode);
     const Company company = Weigh(view, device, std::span(&*resident, 1));
     const JobId joining[] = {job.id};
-    if (best && company.ends_s[0] >= best->finish_s) return {};
-    if (!Pays(view, company, ends, 0) || !PromisesHold(device.id, joining, company.Shift())) {
-      return {};
+    if (Pays(view, company, ends, 0) && PromisesHold(device.id, joining, company.Shift())) {
+      best = Join{company.ends_s[0], slot, company, resident->memory, gain};
+      least = gain;
     }
-    return Join{company.ends_s[0], slot, company, resident->memory};
   };
   for (const auto& rooms : rooms_) {
     int looked = 0;
@@ -194,18 +274,19 @@ std::optional<Hase::Join> Hase::FindJoin(const PlanningView& view, const Planned
       if (++looked > kRoomsPerType || budget <= 0) break;
       // One newcomer per device and call: how it weighs is known for the residents of now.
       if (!book_.Added(device.id).empty()) continue;
-      const MilliShare all(-room), part(-room - kLeastShare);
-      if (FitsNow(view, book_, job, {device.id, all, device.residents[0].mode}) !=
+      MilliShare share(-room);
+      if (FitsNow(view, book_, job, {device.id, share, device.residents[0].mode}) !=
           Obstacle::kNone) {
         continue;
       }
-      auto join = weigh(device, all);
+      --budget;
+      double gain = GainOf(view, device, job, share);
       // Who gets on nearly as well with less leaves room for another.
-      if (join && part.value() >= kLeastShare && IsDeep(view, join->company.free_after_s)) {
-        const auto less = weigh(device, part);
-        if (less && less->company.rate_gain >= kSpare * join->company.rate_gain) join = less;
+      if (const MilliShare part(-room - kLeastShare); part.value() >= kLeastShare) {
+        const double less = GainOf(view, device, job, part);
+        if (less >= kSpare * gain) gain = less, share = part;
       }
-      if (join) best = join;
+      if (gain > least) weigh(device, share, gain);
     }
   }
   return best;
@@ -237,22 +318,17 @@ void Hase::StartJoin(const PlanningView& view, Planned& planned, const Join& joi
 
 void Hase::Share(const PlanningView& view, Plan& plan) {
   UpdateRooms(view);
-  int budget = view.devices.size() > kLargeCluster ? kWeighings / 2 : kWeighings;
+  int budget = view.devices.size() > kLargeCluster ? kWeighings / 8 : kWeighings;
   while (budget > 0) {
     // Of the first that wait, the one that gains most.
     Planned* chosen = nullptr;
     std::optional<Join> best;
-    double most = 0;
     int looked = 0;
     for (Planned& planned : planned_) {
       if (planned.started || planned.start() <= view.now) continue;
       if (++looked > Partners(view) || budget <= 0) break;
-      const auto join = FindJoin(view, planned, budget);
+      const auto join = FindJoin(view, planned, best ? best->gain : 0, budget);
       if (!join) continue;
-      const double gain = join->company.rate_gain *
-                          Suits(view, *planned.job, view.devices[join->slot.device.index()].type);
-      if (gain <= most) continue;
-      most = gain;
       chosen = &planned;
       best = join;
     }
