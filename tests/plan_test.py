@@ -70,6 +70,15 @@ with tempfile.TemporaryDirectory() as folder:
               status=3).stderr
     expect("rate_rps:" in err, "too much for the devices: the rates that would fit are said")
     run("--cluster", cluster, "--services", folder / "absent.yaml", status=1)
+    # What a refusal names as feasible is.
+    done = run("--cluster", cluster, "--services",
+               services("name: hasty, model: vgg19, rate_rps: 1, slo_ms: 0.5"), status=3)
+    named = re.search(r"slo_ms: ([0-9.]+)", done.stdout + done.stderr)
+    expect(named, "the refusal names no objective")
+    if named:
+        run("--cluster", cluster, "--services",
+            services(f"name: hasty, model: vgg19, rate_rps: 1, slo_ms: {named[1]}"),
+            "--objective", "given-rates", status=0)
     run("--cluster", cluster, "--services", services("name: a, model: resnet18, rate_rps: x, slo_ms: 9"),
         status=1)
     run("--cluster", cluster, "--services", inss / "services_light.yaml", "--policy", "nobody", status=2)
