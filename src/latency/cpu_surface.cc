@@ -12,7 +12,7 @@
 namespace hase::latency {
 namespace {
 
-using Row = std::array<double, 4>;
+using Row = std::array<double, 5>;
 
 int Quarter(double share) { return std::clamp(static_cast<int>(std::lround(share * 4)), 1, 4) - 1; }
 
@@ -20,68 +20,99 @@ bool IsWholeAlone(const SurfaceRun& run) {
   return run.tenants.size() == 1 && run.tenants[0].share > 0.999;
 }
 
-// The model's times alone on all cores, by batch; between and beyond by the nearest power law.
+// How much a row counts whose logarithm is off by `off`: readings that something else disturbed
+// hardly do (Cauchy's weight).
+double Weight(double off) {
+  constexpr double kScale = 0.1;
+  return 1 / (1 + off * off / (kScale * kScale));
+}
+
+// The model's times alone on all cores: a power law of the batch, near which a CPU keeps, through
+// its readings.
 class Bases {
  public:
   explicit Bases(const std::vector<SurfaceRun>& runs) {
+    std::map<std::string, std::vector<std::pair<double, double>>> readings;
     for (const SurfaceRun& run : runs)
       if (IsWholeAlone(run))
-        of_[run.tenants[0].model][run.tenants[0].batch] = run.tenants[0].p50_ms;
+        readings[run.tenants[0].model].emplace_back(
+            std::log(static_cast<double>(run.tenants[0].batch)), std::log(run.tenants[0].p50_ms));
+    for (const auto& [model, points] : readings) of_[model] = LawOf(points);
   }
   std::optional<double> Of(const std::string& model, int64_t batch) const {
     const auto found = of_.find(model);
     if (found == of_.end()) return std::nullopt;
-    const auto& times = found->second;
-    if (const auto exact = times.find(batch); exact != times.end()) return exact->second;
-    const auto above = times.upper_bound(batch);
-    const double b = static_cast<double>(batch);
-    if (times.size() == 1)  // nearly all of a run grows with the batch on a CPU
-      return times.begin()->second * std::pow(b / static_cast<double>(times.begin()->first), 0.95);
-    auto hi = above, lo = above;
-    if (above == times.end()) {
-      hi = std::prev(times.end());
-      lo = std::prev(hi);
-    } else if (above == times.begin()) {
-      hi = std::next(above);
-    } else {
-      lo = std::prev(above);
-    }
-    const double x0 = std::log(static_cast<double>(lo->first)),
-                 x1 = std::log(static_cast<double>(hi->first));
-    const double y0 = std::log(lo->second), y1 = std::log(hi->second);
-    return std::exp(y0 + (y1 - y0) * (std::log(b) - x0) / (x1 - x0));
+    return std::exp(found->second.first +
+                    found->second.second * std::log(static_cast<double>(batch)));
   }
 
  private:
-  std::map<std::string, std::map<int64_t, double>> of_;
+  // (log time of one, exponent).
+  static std::pair<double, double> LawOf(const std::vector<std::pair<double, double>>& points) {
+    constexpr double kExponent = 0.97, kSpread = 0.06, kNoise = 0.05;
+    double one = 0, exponent = kExponent;
+    std::vector<double> ones;
+    for (const auto& [x, y] : points) ones.push_back(y - exponent * x);
+    std::sort(ones.begin(), ones.end());
+    one = ones[(ones.size() - 1) / 2];  // disturbances only ever add
+    for (int round = 0; round < 50; ++round) {
+      double sum = 0, weight = 0;
+      for (const auto& [x, y] : points) {
+        const double w = Weight(y - one - exponent * x);
+        sum += w * (y - exponent * x);
+        weight += w;
+      }
+      one = sum / weight;
+      double above = kExponent / (kSpread * kSpread), below = 1 / (kSpread * kSpread);
+      for (const auto& [x, y] : points) {
+        const double w = Weight(y - one - exponent * x) / (kNoise * kNoise);
+        above += w * x * (y - one);
+        below += w * x * x;
+      }
+      exponent = above / below;
+    }
+    return {one, exponent};
+  }
+  std::map<std::string, std::pair<double, double>> of_;
 };
 
-Row FeaturesOf(const SurfaceRun& run, size_t i) {
+Row FeaturesOf(const SurfaceRun& run, size_t i, double base_ms) {
+  constexpr double kMiddleMs = 20;
   double others = 0;
   for (size_t j = 0; j < run.tenants.size(); ++j)
     if (j != i) others += run.tenants[j].share;
   const double share = run.tenants[i].share;
   return {std::log(1 / share), share < 0.999 ? 1.0 : 0.0, others,
-          static_cast<double>(run.tenants.size() - 1)};
+          static_cast<double>(run.tenants.size() - 1),
+          std::log(1 / share) * std::log(base_ms / kMiddleMs)};
 }
 
-// Ridge least squares by coordinate descent: four parameters, small deviations of the last three.
+// Ridge least squares, reweighted, by coordinate descent: five parameters, small deviations of all
+// but the first.
 Row Fit(const std::vector<Row>& rows, const std::vector<double>& y) {
-  constexpr Row kPrior = {1, 0, 0, 0}, kSpread = {0.2, 0.2, 0.2, 0.1};
+  constexpr Row kPrior = {1, 0, 0, 0, 0}, kSpread = {0.2, 0.2, 0.2, 0.1, 0.1};
   constexpr double kNoise = 0.08;
   Row x = kPrior;
-  for (int sweep = 0; sweep < 500; ++sweep)
-    for (size_t k = 0; k < 4; ++k) {
+  std::vector<double> weight(rows.size(), 1.0);
+  for (int sweep = 0; sweep < 500; ++sweep) {
+    if (sweep % 20 == 0 && sweep > 0)
+      for (size_t n = 0; n < rows.size(); ++n) {
+        double off = y[n];
+        for (size_t j = 0; j < x.size(); ++j) off -= x[j] * rows[n][j];
+        weight[n] = Weight(off);
+      }
+    for (size_t k = 0; k < x.size(); ++k) {
       double above = kPrior[k] / (kSpread[k] * kSpread[k]), below = 1 / (kSpread[k] * kSpread[k]);
       for (size_t n = 0; n < rows.size(); ++n) {
         double rest = y[n];
-        for (size_t j = 0; j < 4; ++j)
+        for (size_t j = 0; j < x.size(); ++j)
           if (j != k) rest -= x[j] * rows[n][j];
-        above += rest * rows[n][k] / (kNoise * kNoise);
-        below += rows[n][k] * rows[n][k] / (kNoise * kNoise);
+        above += weight[n] * rest * rows[n][k] / (kNoise * kNoise);
+        below += weight[n] * rows[n][k] * rows[n][k] / (kNoise * kNoise);
       }
       x[k] = above / below;
     }
+  }
   return x;
 }
 
@@ -92,7 +123,7 @@ double Median(std::vector<double> v) {
 
 double Foretold(const QuotaLaw& law, const Row& f, double base) {
   return base * std::exp(law.gamma * f[0] + law.limited * f[1] + law.others_share * f[2] +
-                         law.others * f[3]);
+                         law.others * f[3] + law.gamma_size * f[4]);
 }
 
 }  // namespace
@@ -140,11 +171,11 @@ QuotaLaw FitQuotaLaw(const std::vector<SurfaceRun>& runs, const std::string& wit
       all_tails.push_back(t.p99_ms / t.p50_ms);
       const auto base = bases.Of(t.model, t.batch);
       if (!base || IsWholeAlone(run)) continue;
-      rows.push_back(FeaturesOf(run, i));
+      rows.push_back(FeaturesOf(run, i, *base));
       y.push_back(std::log(t.p50_ms / *base));
     }
   const Row x = Fit(rows, y);
-  QuotaLaw law{x[0], x[1], x[2], x[3], {}};
+  QuotaLaw law{x[0], x[4], x[1], x[2], x[3], {}};
   for (int beside = 0; beside < 2; ++beside)
     for (int q = 0; q < 4; ++q)
       law.tail[beside][q] = !tails[beside][q].empty() ? Median(tails[beside][q])
@@ -169,7 +200,7 @@ std::vector<SurfaceScore> ScoreCpuSurface(const std::vector<SurfaceRun>& runs,
         if (t.model != model || IsWholeAlone(run) || (!kind.empty() && run.kind != kind)) continue;
         const auto base = bases.Of(t.model, t.batch);
         if (!base) continue;
-        const double p50 = Foretold(law, FeaturesOf(run, i), *base);
+        const double p50 = Foretold(law, FeaturesOf(run, i, *base), *base);
         ++score.scored;
         score.p50 += std::abs(p50 / t.p50_ms - 1);
         if (t.runs < least_runs) continue;

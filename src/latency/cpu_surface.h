@@ -2,9 +2,10 @@
 // once (bench/inss/cpu_surface.cc), and the law of a quota that is held against it.
 //
 // The law: a model's time at a share is its time on all cores, at the same batch, times
-// (1 / share)^gamma · exp(a · [share < 1] + b · others' shares + c · number of others); p99 / p50
-// is a factor by share, alone or not. gamma, a, b, c and the factors come from other models only;
-// of the model itself its few rows at a whole share alone are used, and never scored.
+// (1 / share)^(gamma + d · log(time / 20 ms)) · exp(a · [share < 1] + b · others' shares + c ·
+// number of others); p99 / p50 is a factor by share, alone or not. gamma, a, b, c, d and the
+// factors come from other models only; of the model itself its few rows at a whole share alone are
+// used, and never scored.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ struct SurfaceRun {
 Result<std::vector<SurfaceRun>> ParseCpuSurface(const std::string& name, std::string_view text);
 
 struct QuotaLaw {
-  double gamma = 1, limited = 0, others_share = 0, others = 0;
+  double gamma = 1, gamma_size = 0, limited = 0, others_share = 0, others = 0;
   double tail[2][4] = {{1, 1, 1, 1}, {1, 1, 1, 1}};  // p99 / p50: [alone, beside][quarter of share]
 };
 // Fitted to all tenants but those of `without` (empty: of none).

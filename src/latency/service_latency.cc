@@ -157,11 +157,11 @@ Neighbour ResidentOf(const ServiceTerms& terms, const ShareLaw& law, int sm_coun
                      const ShareGrant& grant) {
   const TermSeconds t = RunSecondsByTerm(terms, law, sm_count, grant);
   const double run = t.compute_s + t.dram_s + t.launch_s + t.serial_s;
-  const double device = t.compute_s + t.dram_s;
   Neighbour resident;
   resident.dram_demand = DramDemand(terms, law, sm_count, grant);
-  resident.dram_peak =
-      device > 0 ? std::min(1.0, resident.dram_demand * run / device) : resident.dram_demand;
+  // Data move as fast as compute lets them.
+  const double moving = resident.dram_demand * run, paced = std::max(moving, t.compute_s);
+  resident.dram_peak = paced > 0 ? std::min(1.0, moving / paced) : 0;
   resident.sm_use = SmUse(terms, law, sm_count, grant);
   return resident;
 }

@@ -55,8 +55,7 @@ struct ShareLaw {
   // Slow-down per busy neighbour (its launches disturb ours) and per fraction of the SMs that
   // neighbours keep busy (clock and power). Measured in co-runs; without any, the pairs' median.
   double company = 0.01, heat = 0.02;
-  // Traffic comes in bursts: while it moves data, a batch draws this many times what its device
-  // work draws on average.
+  // Traffic comes in bursts: while it moves data, a batch draws this many times its dram_peak.
   double burst = 1;
   double doubt = 0.2;  // relative error of (interference - 1), one standard deviation
 };
@@ -72,8 +71,8 @@ struct Neighbour {
   double dram_demand = 0;  // fraction of the device's bandwidth, on average while busy
   double busy = 1;         // probability of being busy
   double sm_use = 0;       // fraction of the SMs it keeps busy while it runs
-  double dram_peak = 0;    // fraction of the bandwidth while its device work runs: the host's part
-                           // of a batch draws nothing, so this is dram_demand and more
+  double dram_peak = 0;    // fraction of the bandwidth while it moves data: the host's part of a
+                           // batch draws nothing, so this is dram_demand and more
 };
 
 // The DRAM bandwidth that a MIG instance of `slices` compute slices gets (A100, H100: 7 compute and
