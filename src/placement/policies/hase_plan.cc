@@ -58,9 +58,9 @@ void Hase::Commit(const PlanningView& view, const QueuedJob& job, Planned planne
 }
 
 // Where company pays and the queue is long, a job that shares with nobody keeps off the types that
-// others use better; its own finish comes second.
+// others use better; its own finish comes second, unless it has waited too long already.
 bool Hase::KeepsOff(const PlanningView& view, const QueuedJob& job) const {
-  return job.sharing == workload::Sharing::kNever && options_.sharing &&
+  return job.sharing == workload::Sharing::kNever && options_.sharing && !IsOverdue(view, job) &&
          order_.size() > kLongQueue * view.devices.size();
 }
 
