@@ -67,7 +67,7 @@ Status MeasureSweep(const Machine& machine, const cluster::Device& device, uint6
                     const std::string& state_flag, latency::SampleStore& store) {
   HASE_ASSIGN_OR_RETURN(const auto state, StateDir(state_flag));
   const auto watch = cluster::telemetry::MakeCpu(cluster::telemetry::CpuOptions{});
-  (void)watch->Poll();
+  const bool watched = watch->Poll().has_value();
   for (int i = 0; i < (seed == 0 ? apps::kBasicGraphs : 1); ++i) {
     HASE_ASSIGN_OR_RETURN(const std::string bytes, seed == 0
                                                        ? apps::BasicCalibrationGraph(i)
@@ -81,7 +81,7 @@ Status MeasureSweep(const Machine& machine, const cluster::Device& device, uint6
     std::filesystem::remove(file, ignored);
     HASE_RETURN_IF_ERROR(status);
   }
-  WarnOfStrangers(*watch, machine, device);
+  if (watched) WarnOfStrangers(*watch, machine, device);
   return {};
 }
 
