@@ -70,7 +70,9 @@ bool ServiceAdapter::Repack() {
   std::vector<Pairing> pairings;
   std::multimap<uint32_t, uint32_t> left;  // running instances without a place, by service
   for (uint32_t a = 0; a < ledger_->size(); ++a) {
-    for (const Placed& p : ledger_->On(DeviceId(a))) left.emplace(p.service, p.id);
+    for (const Placed& p : ledger_->On(DeviceId(a)))
+      if (const uint32_t running = p.id != 0 ? p.id : p.replaces; running != 0)
+        left.emplace(p.service, running);
     for (uint32_t w = 0; w < target->size(); ++w) {
       const DeviceId at(a), wanted(w);
       if (!up_[a] || target->On(wanted).empty() || target->Type(wanted) != ledger_->Type(at) ||
