@@ -155,21 +155,17 @@ double SmUse(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
 
 Neighbour ResidentOf(const ServiceTerms& terms, const ShareLaw& law, int sm_count,
                      const ShareGrant& grant) {
-  const TermSeconds t = RunSecondsByTerm(terms, law, sm_count, grant);
-  const double run = t.compute_s + t.dram_s + t.launch_s + t.serial_s;
   Neighbour resident;
   resident.dram_demand = DramDemand(terms, law, sm_count, grant);
-  // Data move as fast as compute lets them.
-  const double moving = resident.dram_demand * run, paced = std::max(moving, t.compute_s);
-  resident.dram_peak = paced > 0 ? std::min(1.0, moving / paced) : 0;
+  const double within = Divided(grant) ? SmFraction(sm_count, grant) : 1;
+  resident.dram_peak = std::clamp(1 / DramFactor(law, within, grant), resident.dram_demand, 1.0);
   resident.sm_use = SmUse(terms, law, sm_count, grant);
   return resident;
 }
 
 double BandwidthFactor(const Neighbour& resident, const Neighbourhood& n, double burst) {
   const double own = std::min(1.0, burst * resident.dram_demand);
-  const double over =
-      std::min(1.0, burst * resident.dram_peak) + burst * std::max(0.0, n.drawn) - 1;
+  const double over = resident.dram_peak + burst * std::max(0.0, n.drawn) - 1;
   const double sd = burst * std::sqrt(std::max(0.0, n.variance));
   if (sd <= 1e-9 || std::abs(over) >= 5 * sd) return 1 + own * std::max(0.0, over);
   const double z = over / sd;  // others taken as normal

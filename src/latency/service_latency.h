@@ -55,7 +55,7 @@ struct ShareLaw {
   // Slow-down per busy neighbour (its launches disturb ours) and per fraction of the SMs that
   // neighbours keep busy (clock and power). Measured in co-runs; without any, the pairs' median.
   double company = 0.01, heat = 0.02;
-  // Traffic comes in bursts: while it moves data, a batch draws this many times its dram_peak.
+  // Traffic as co-runs show it, over what the counter and the terms say.
   double burst = 1;
   double doubt = 0.2;  // relative error of (interference - 1), one standard deviation
 };
@@ -71,8 +71,7 @@ struct Neighbour {
   double dram_demand = 0;  // fraction of the device's bandwidth, on average while busy
   double busy = 1;         // probability of being busy
   double sm_use = 0;       // fraction of the SMs it keeps busy while it runs
-  double dram_peak = 0;    // fraction of the bandwidth while it moves data: the host's part of a
-                           // batch draws nothing, so this is dram_demand and more
+  double dram_peak = 0;    // of the bandwidth, while a memory-bound kernel runs: all its SMs draw
 };
 
 // The DRAM bandwidth that a MIG instance of `slices` compute slices gets (A100, H100: 7 compute and
@@ -113,12 +112,15 @@ struct Neighbourhood {  // sums over neighbours, so that one can be taken out ag
   void Add(const Neighbour& n, double sign = 1) {
     busy += sign * n.busy;
     sms += sign * n.busy * n.sm_use;
-    drawn += sign * n.busy * n.dram_peak;
-    variance += sign * n.busy * (1 - n.busy) * n.dram_peak * n.dram_peak;
+    drawn += sign * n.busy * n.dram_demand;
+    variance += sign * n.busy * n.dram_demand * (n.dram_peak - n.busy * n.dram_demand);
   }
 };
-// Factor from bandwidth asked for beyond what there is, alone: 1 + own average · E[(own peak +
-// others' peaks - 1)+], each peak `burst` times what the device's part of a batch draws.
+// Factor from bandwidth asked for beyond what there is, alone. Kernels are memory-bound or not, and
+// those of different residents meet by chance: each of the others draws its peak for
+// busy · demand / peak of the time, nothing else. In our own memory-bound kernels, `own demand` of
+// the time at least, we find E[(own peak + others - 1)+] too little: 1 + own demand · that, all
+// traffic being `burst` times what is said.
 double BandwidthFactor(const Neighbour& own, const Neighbourhood& neighbours, double burst);
 double Interference(const Neighbour& own, const ShareLaw& law, cluster::ShareMode mode,
                     const Neighbourhood& neighbours);
