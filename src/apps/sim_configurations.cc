@@ -8,8 +8,8 @@
 #include <memory>
 #include <numeric>
 #include <tuple>
-#include <unordered_map>
 
+#include "apps/sim_companies.h"
 #include "placement/configuration_bound.h"
 
 namespace hase::apps {
@@ -20,121 +20,6 @@ using placement::Configuration;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // All pairs of kinds are tried on every type of card.
 constexpr size_t kMostKinds = 256, kMostPairs = 1'000'000;
-constexpr int kQuarter = 250;
-// Shares of the first and of the second of a pair, in quarters.
-constexpr std::array<std::pair<int, int>, 6> kSplits = {
-    {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 3}, {3, 1}}};
-constexpr std::array<size_t, 6> kMirrored = {0, 2, 1, 3, 5, 4};
-constexpr size_t SplitOf(int a, int b) {
-  for (size_t c = 0; c < kSplits.size(); ++c) {
-    if (kSplits[c] == std::pair(a, b)) return c;
-  }
-  return 0;
-}
-
-cluster::ShareMode FirstShared(const cluster::Device& device) {
-  for (const auto mode : device.modes) {
-    if (mode != cluster::ShareMode::kExclusive && mode != cluster::ShareMode::kMig) return mode;
-  }
-  return cluster::ShareMode::kExclusive;
-}
-
-// How kinds of work get on together on one type of card.
-class Companies {
- public:
-  struct Kind {
-    ModelId model;
-    int64_t batch;
-    Bytes memory;  // infinite where it cannot run
-  };
-  static constexpr size_t kMost = 4;
-  using Rates = std::array<float, kMost>;
-  // Kinds with their shares in quarters.
-  struct Set {
-    std::array<uint16_t, kMost> kind{};
-    std::array<uint8_t, kMost> quarters{};
-    size_t size = 0;
-  };
-
-  Companies(const SimCase& sim, DeviceId card, std::vector<Kind> kinds)
-      : sim_(sim), card_(card), kinds_(std::move(kinds)) {
-    const auto& device = sim.cluster.devices[card.index()];
-    mode_ = FirstShared(device);
-    memory_ = sim.cluster.types[device.type.index()].spec.memory;
-    const size_t n = kinds_.size();
-    for (auto& table : pair_) table.assign(n * n, 0);
-    for (auto& cap : cap_) cap.assign(n, 0);
-    for (size_t a = 0; a < n; ++a) {
-      for (size_t b = a; b < n; ++b) {
-        for (size_t c = 0; c < kSplits.size(); ++c) {
-          const Set set{
-              {static_cast<uint16_t>(a), static_cast<uint16_t>(b)},
-              {static_cast<uint8_t>(kSplits[c].first), static_cast<uint8_t>(kSplits[c].second)},
-              2};
-          const Rates rates = Evaluate(set);
-          pair_[c][a * n + b] = rates[0];
-          pair_[kMirrored[c]][b * n + a] = rates[1];
-        }
-      }
-    }
-    for (size_t a = 0; a < n; ++a) {
-      float quarter = 0, half = 0;
-      for (size_t b = 0; b < n; ++b) {
-        quarter = std::max({quarter, Pair(SplitOf(1, 1), a, b), Pair(SplitOf(1, 2), a, b)});
-        half = std::max(half, Pair(SplitOf(2, 1), a, b));
-      }
-      cap_[1][a] = quarter;
-      cap_[2][a] = half;
-    }
-  }
-
-  size_t size() const { return kinds_.size(); }
-  // Rate of a beside b.
-  float Pair(size_t split, size_t a, size_t b) const { return pair_[split][a * size() + b]; }
-  // At most this fast with two or three others on a share of so many quarters.
-  float Cap(int quarters, size_t a) const { return cap_[static_cast<size_t>(quarters)][a]; }
-  // Rates of three or four; remembered.
-  const Rates& Of(const Set& set) {
-    uint64_t key = set.quarters[0];
-    for (size_t i = 0; i < set.size; ++i) key = key << 15 | (set.kind[i] + 1u);
-    const auto [at, added] = seen_.try_emplace(key);
-    if (added) at->second = Evaluate(set);
-    return at->second;
-  }
-  size_t evaluated() const { return seen_.size(); }
-
- private:
-  // All zero where admission would not have them together.
-  Rates Evaluate(const Set& set) const {
-    Rates rates{};
-    std::array<world::Occupant, kMost> occupants;
-    std::array<double, kMost> factors{};
-    Bytes memory;
-    for (size_t i = 0; i < set.size; ++i) {
-      const Kind& kind = kinds_[set.kind[i]];
-      if (kind.batch <= 0) return rates;
-      memory += kind.memory;
-      occupants[i] = {kind.model, kind.batch, MilliShare(set.quarters[i] * kQuarter), mode_};
-    }
-    if (memory > memory_) return rates;
-    sim_.world->Slowdowns(card_, std::span(occupants).first(set.size),
-                          std::span(factors).first(set.size));
-    // Rounded up to a float: what is claimed is an upper bound.
-    for (size_t i = 0; i < set.size; ++i) {
-      rates[i] = std::nextafter(static_cast<float>(1 / factors[i]), 2.0f);
-    }
-    return rates;
-  }
-
-  const SimCase& sim_;
-  DeviceId card_;
-  cluster::ShareMode mode_ = cluster::ShareMode::kExclusive;
-  Bytes memory_;
-  std::vector<Kind> kinds_;
-  std::array<std::vector<float>, kSplits.size()> pair_;
-  std::array<std::vector<float>, 3> cap_;  // by quarters
-  std::unordered_map<uint64_t, Rates> seen_;
-};
 
 class Pricer final : public placement::ConfigurationPricer {
  public:
@@ -351,11 +236,8 @@ class Pricer final : public placement::ConfigurationPricer {
     return most;
   }
 
-  // Three and four residents, by branch and bound. Where the world says what a second of work takes
-  // of resource m of the card, any λ ≥ 0 bounds a set's value by λ + Σ_i (value_i − λ use_im)
-  // rate_i with rates as if alone; elsewhere residents are at most as fast as in their pairs. If
-  // too many sets would have to be looked at, the value is given as that below which none was left
-  // out.
+  // Three and four residents, by branch and bound: each is at most as fast as in its pairs. If too
+  // many sets would have to be looked at, the value is given as that below which none was left out.
   double More(size_t group, double most, Tops& tops);
   bool Search(Companies& together, double threshold, double& most, Tops& tops);
   bool TryLeaf(Companies& together, const Companies::Set& set, double threshold, double& most,

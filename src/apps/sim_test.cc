@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 
 #include "apps/job_story.h"
 #include "apps/sim_bounds.h"
@@ -132,6 +133,28 @@ TEST(SnapshotTest, ReplaysToTheSameDecision) {
     }
   }
   EXPECT_GE(decided, 3);  // empty plans would prove nothing
+}
+
+TEST(SnapshotTest, RefusesValuesOutOfRange) {
+  const auto flags = Flags("poisson,jobs=40,load=1.2");
+  const auto sim = BuildSimCase(flags, flags.seed);
+  auto policy = placement::MakePolicy("hase");
+  ASSERT_TRUE(sim && policy);
+  SnapshotWhen when;
+  when.number = 20;
+  SnapshotPolicy snapshot(**policy, when, flags, "hase", **sim);
+  execution::NullJournal journal;
+  ASSERT_TRUE(execution::RunCase(**sim, snapshot, journal));
+  const std::string path = testing::TempDir() + "/bent_snapshot.json";
+  for (const char* bent : {R"("sharing": 9)", R"("sharing": -1)", R"("mode": 5)"}) {
+    const std::string key = std::string(bent).substr(0, std::string(bent).find(' '));
+    const auto text = std::regex_replace(snapshot.text(), std::regex(key + " -?[0-9]+"), bent);
+    ASSERT_NE(text, snapshot.text()) << bent;
+    std::ofstream(path) << text;
+    const auto read = ReadSnapshot(path);
+    ASSERT_FALSE(read) << bent;
+    EXPECT_NE(read.error().message.find("bent_snapshot.json"), std::string::npos);
+  }
 }
 
 TEST(SnapshotTest, RefusesWhatDoesNotFit) {

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "apps/decision_file.h"
 #include "base/file.h"
@@ -109,6 +111,16 @@ T Index(const Json& json, const char* key) {
   return T(Get<uint32_t>(json, key));
 }
 
+// Values beyond the last of an enumeration are refused like any other bad value.
+template <typename T>
+T Enum(const Json& json, T last) {
+  const int value = json.get<int>();
+  if (value < 0 || value > static_cast<int>(last)) {
+    throw std::range_error(fmt::format("{} is none of 0 to {}", value, static_cast<int>(last)));
+  }
+  return static_cast<T>(value);
+}
+
 QueuedJob JobFrom(const Json& json) {
   QueuedJob j;
   j.id = Index<JobId>(json, "id");
@@ -122,7 +134,7 @@ QueuedJob JobFrom(const Json& json) {
   j.max_parallel = Get<int>(json, "max_parallel");
   j.running_parts = Get<int>(json, "running_parts");
   j.gang = Get<int>(json, "gang");
-  j.sharing = static_cast<workload::Sharing>(Get<int>(json, "sharing"));
+  j.sharing = Enum(json.at("sharing"), workload::Sharing::kAny);
   j.host_cores_milli = Get<int>(json, "host_cores_milli");
   j.host_memory = Bytes(Get<int64_t>(json, "host_memory_bytes"));
   j.memory_factor = Get<double>(json, "memory_factor");
@@ -146,10 +158,10 @@ Resident ResidentFrom(const Json& json) {
   r.job = Index<JobId>(json, "job");
   r.owner = Index<OwnerId>(json, "owner");
   r.priority = Get<int>(json, "priority");
-  r.sharing = static_cast<workload::Sharing>(Get<int>(json, "sharing"));
+  r.sharing = Enum(json.at("sharing"), workload::Sharing::kAny);
   r.tenant = {Index<ModelId>(json, "model"), Get<int64_t>(json, "batch"),
               MilliShare(Get<int64_t>(json, "share_milli"))};
-  r.mode = static_cast<cluster::ShareMode>(Get<int>(json, "mode"));
+  r.mode = Enum(json.at("mode"), cluster::ShareMode::kCpuQuota);
   r.memory = Bytes(Get<int64_t>(json, "memory_bytes"));
   r.started = Time(json, "started_ns");
   if (!json.at("left_s").is_null()) {
@@ -169,7 +181,7 @@ DeviceState DeviceFrom(const Json& json) {
   d.memory_total = Bytes(Get<int64_t>(json, "memory_bytes"));
   d.speed_factor = Get<double>(json, "speed_factor");
   for (const auto& m : json.at("modes")) {
-    d.modes.push_back(static_cast<cluster::ShareMode>(m.get<int>()));
+    d.modes.push_back(Enum(m, cluster::ShareMode::kCpuQuota));
   }
   for (const auto& m : json.at("warm")) d.warm.push_back(ModelId(m.get<uint32_t>()));
   const Json& foreign = json.at("foreign");
@@ -210,6 +222,12 @@ Status CheckIds(const std::string& path, const Snapshot& s) {
   for (const auto& j : s.queue) {
     if (j.id.index() >= s.sim->jobs.size() || j.model != s.sim->jobs[j.id.index()].model) {
       return wrong(fmt::format("queued job {}", j.id.index()));
+    }
+    const auto type_known = [&](DeviceTypeId t) { return t.index() < s.sim->cluster.types.size(); };
+    const auto device_known = [&](DeviceId d) { return d.index() < s.devices.size(); };
+    if (!std::ranges::all_of(j.device_types, type_known) ||
+        !std::ranges::all_of(j.promise.devices, device_known)) {
+      return wrong(fmt::format("what queued job {} asks for or was promised", j.id.index()));
     }
   }
   return {};
@@ -315,6 +333,8 @@ Result<std::unique_ptr<Snapshot>> ReadSnapshot(const std::string& path) {
                                  Bytes(Get<int64_t>(n, "memory_total_bytes"))});
     }
   } catch (const Json::exception& e) {
+    return Invalid(fmt::format("{}: {}", path, e.what()));
+  } catch (const std::range_error& e) {
     return Invalid(fmt::format("{}: {}", path, e.what()));
   }
   HASE_ASSIGN_OR_RETURN(snapshot->sim, BuildSimCase(flags, flags.seed));
