@@ -67,14 +67,15 @@ nlohmann::ordered_json ToJson(const cluster::Cluster& cluster, const cluster::De
 
 void Print(const Machine& machine) {
   const auto& cluster = machine.cluster;
-  fmt::print("{:<16} {:<24} {:<9} {:>8} {:>9} {:>9} {:>8}  {:<30} {}\n", "device", "type",
-             "runtime", "mem GiB", "fp32 TF/s", "GB/s", "$/hour", "modes", "micro-benchmarks");
+  fmt::print("{:<14} {:<20} {:<9} {:>8} {:>9} {:>7} {:>7}\n", "device", "type", "runtime",
+             "mem GiB", "fp32 TF/s", "GB/s", "$/hour");
   for (const auto& device : cluster.devices) {
     const auto& type = cluster.types[device.type.index()];
     fmt::print(
-        "{:<16} {:<24} {:<9} {:>8.1f} {:>9.2f} {:>9.1f} {:>8}  {:<30} {}\n", device.name, type.name,
-        model::ToString(type.runtime), Ratio(type.spec.memory, GiB(1)), type.spec.peak_tflops[0],
-        type.spec.bandwidth_gb_s,
+        "{:<14} {:<20} {:<9} {:>8.1f} {:>9.2f} {:>7.1f} {:>7}\n"
+        "  {}; micro-benchmarks {}\n",
+        device.name, type.name, model::ToString(type.runtime), Ratio(type.spec.memory, GiB(1)),
+        type.spec.peak_tflops[0], type.spec.bandwidth_gb_s,
         device.price_per_hour > 0 ? fmt::format("{:.2f}", device.price_per_hour) : "-",
         Join(device.modes),
         type.bench.measured ? "measured " + type.bench.date : "estimated from specification");

@@ -78,21 +78,22 @@ void PrintHeldOut(const latency::Evaluation::HeldOut& h) {
 }
 
 void PrintTable(const latency::Evaluation& e) {
-  fmt::print("{:<20} {:<18} {:<15} {:<5} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}\n", "data set",
-             "device", "op class", "prec", "rows", "MAPE %", "median", "R2 log", "cover", "width");
+  fmt::print("{:<17} {:<12} {:<5} {:>6} {:>7} {:>7} {:>7} {:>5} {:>5}\n", "device", "op class",
+             "prec", "rows", "MAPE %", "median", "R2 log", "cover", "width");
+  std::string data_set;
   for (const auto& g : e.groups) {
-    fmt::print("{:<20} {:<18} {:<15} {:<5} {:>7} {:>7.2f} {:>7.2f} {:>7.4f} {:>6.3f} {:>6.2f}",
-               g.data_set, g.device, g.op_class, g.precision, g.rows, 100 * g.mape,
-               100 * g.median_ape, g.r2_log, g.coverage, g.interval_score / g.constant_score);
+    if (g.data_set != data_set) fmt::print("{}\n", data_set = g.data_set);
+    fmt::print("{:<17} {:<12} {:<5} {:>6} {:>7.2f} {:>7.2f} {:>7.4f} {:>5.3f} {:>5.2f}\n", g.device,
+               g.op_class, g.precision, g.rows, 100 * g.mape, 100 * g.median_ape, g.r2_log,
+               g.coverage, g.interval_score / g.constant_score);
     if (const auto& b = g.baselines; !b.source_card.empty()) {
-      fmt::print("  roofline scaled by {}: {:.1f} %, its kernels scaled: {:.1f} % of {} rows",
+      fmt::print("  roofline scaled by {}: {:.1f} %, its kernels scaled: {:.1f} % of {} rows\n",
                  b.source_card, 100 * b.scaled_roofline_mape, 100 * b.same_kernel_mape,
                  b.same_kernel_rows);
     }
     if (g.uncalibrated_mape != g.mape) {
-      fmt::print("  uncalibrated {:.1f} %", 100 * g.uncalibrated_mape);
+      fmt::print("  uncalibrated {:.1f} %\n", 100 * g.uncalibrated_mape);
     }
-    fmt::print("\n");
   }
   fmt::print(
       "width = interval score / that of constant-width conformal intervals\n"

@@ -128,15 +128,18 @@ Json ToJson(const serving::Arena& arena, const placement::ServiceView& view, con
 
 void Print(const serving::Arena& arena, const placement::ServiceView& view, const Planned& p) {
   fmt::print(
-      "{}: {:.0f} requests/s planned, {:.0f} in the world, {} devices, {:.2f}/h, late {:.2f} %",
-      p.name, p.throughput, p.judged.throughput_rps(), p.devices, p.cost,
-      100 * p.judged.late_fraction());
+      "{}: {:.0f} requests/s planned, {:.0f} in the world, late {:.2f} %\n"
+      "  {} devices, {:.2f}/h",
+      p.name, p.throughput, p.judged.throughput_rps(), 100 * p.judged.late_fraction(), p.devices,
+      p.cost);
   if (p.bound_fraction) fmt::print(", {:.0f} % of the bound", 100 * *p.bound_fraction);
   fmt::print(", planned in {:.1f} ms\n", p.plan_ms);
+  fmt::print("  {:<18} {:<8} {:>7} {:<10} {:>5} {:>9} {:>15}\n", "service", "device", "share",
+             "mode", "batch", "rate", "p99 of SLO, ms");
   for (size_t i = 0; i < p.plan.instances.size(); ++i) {
     const auto& instance = p.plan.instances[i];
     const auto l = serving::LatencyOf(view, arena.model(), p.plan.instances, i);
-    fmt::print("  {:<20} {:<8} {:>5.1f} % {:<10} batch {:<3} {:>8.1f}/s  p99 {:>7.1f} ms of {:g}\n",
+    fmt::print("  {:<18} {:<8} {:>5.1f} % {:<10} {:>5} {:>7.1f}/s {:>8.1f} of {:g}\n",
                arena.given().services[instance.service.index()].name,
                arena.given().cluster.devices[instance.device.index()].name,
                100 * ToFraction(instance.share), cluster::ToString(instance.mode), instance.batch,

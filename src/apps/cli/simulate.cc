@@ -235,14 +235,23 @@ std::vector<measurement::ReportSeeds> SeedTable(const std::vector<SeedResult>& r
   return table;
 }
 
+// First column of a table of 80 columns; a longer name has a line to itself.
+constexpr size_t kNameWidth = 16;
+void PrintName(const std::string& name) {
+  if (name.size() > kNameWidth) fmt::print("{}\n", name);
+  fmt::print("{:<{}}", name.size() > kNameWidth ? "" : name, kNameWidth);
+}
+
 void PrintSummary(const std::vector<SeedResult>& results) {
   fmt::print("{} seeds, means with 95 % intervals\n", results.size());
+  fmt::print("{:<{}} {:>20} {:>16} {:>20}\n", "policy", kNameWidth, "makespan s", "gap",
+             "completion s");
   for (const auto& s : SeedTable(results)) {
-    fmt::print(
-        "{:<24} makespan {:>9.1f} ± {:<7.1f} s  gap {:>6.3f} ± {:<6.3f} completion {:>9.1f} ± "
-        "{:.1f} s\n",
-        s.policy, s.makespan_s.mean, s.makespan_s.ci95, s.closed_gap.mean, s.closed_gap.ci95,
-        s.completion_s.mean, s.completion_s.ci95);
+    PrintName(s.policy);
+    fmt::print(" {:>20} {:>16} {:>20}\n",
+               fmt::format("{:.1f} ± {:.1f}", s.makespan_s.mean, s.makespan_s.ci95),
+               fmt::format("{:.3f} ± {:.3f}", s.closed_gap.mean, s.closed_gap.ci95),
+               fmt::format("{:.1f} ± {:.1f}", s.completion_s.mean, s.completion_s.ci95));
   }
 }
 
@@ -253,15 +262,15 @@ void PrintTable(const Flags& flags, const SeedResult& r) {
              r.setting.load > 0 ? fmt::format("load {:.2f}", r.setting.load) : "all at once",
              bounds ? fmt::format("lower bound {:.1f} s", bounds->makespan_s)
                     : "no lower bound under faults");
-  fmt::print("{:<24} {:>11} {:>8} {:>12} {:>10} {:>6} {:>9} {:>11}\n", "policy", "makespan s",
-             "gap", "completion s", "p99 wait s", "util", "promises", "decide us");
+  fmt::print("{:<{}} {:>10} {:>6} {:>10} {:>8} {:>5} {:>9} {:>9}\n", "policy", kNameWidth,
+             "makespan s", "gap", "completion", "p99 wait", "util", "promises", "decide us");
   for (const auto& p : r.policies) {
     const Metrics& m = p.metrics;
-    fmt::print(
-        "{:<24} {:>11.1f} {:>8} {:>12.1f} {:>10.1f} {:>6.2f} {:>4}/{:<4} {:>5.0f}/{:<5.0f}\n",
-        p.name, m.makespan_s, p.closed_gap ? fmt::format("{:.3f}", *p.closed_gap) : "-",
-        m.mean_completion_s, m.p99_wait_s, m.utilisation, m.promises_kept, m.promises_made,
-        m.decision_p50_us, m.decision_p99_us);
+    PrintName(p.name);
+    fmt::print(" {:>10.1f} {:>6} {:>10.1f} {:>8.1f} {:>5.2f} {:>9} {:>9}\n", m.makespan_s,
+               p.closed_gap ? fmt::format("{:.3f}", *p.closed_gap) : "-", m.mean_completion_s,
+               m.p99_wait_s, m.utilisation, fmt::format("{}/{}", m.promises_kept, m.promises_made),
+               fmt::format("{:.0f}/{:.0f}", m.decision_p50_us, m.decision_p99_us));
     if (m.failed + m.rejected > 0) {
       fmt::print("  {} failed, {} rejected, {} out of memory\n", m.failed, m.rejected,
                  m.out_of_memory);
