@@ -356,7 +356,7 @@ PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::Serv
     }
   }
   auto server = servers[mine];
-  const double alone = server.run_s;
+  const double alone = server.run_s * device.speed_factor;  // this card, no neighbours
   server.run_s *= factors[mine];
   const double rate = instance.rate_rps / instance.processes;
   // Requests are dealt over the replicas in turn: each sees its part of them more evenly.
@@ -376,9 +376,10 @@ PlannedLatency LatencyOf(const placement::ServiceView& view, const latency::Serv
   planned.run_ms = 1e3 * server.run_s * part;
   planned.wait_ms = std::max(0.0, planned.at_percentile_ms - planned.run_ms);
   const auto by = latency::RunSecondsByTerm(terms_of(instance), law, sms, grant);
-  planned.compute_ms = 1e3 * by.compute_s * part;
-  planned.dram_ms = 1e3 * by.dram_s * part;
-  planned.launch_ms = 1e3 * (by.launch_s + by.serial_s) * part;
+  const double to_ms = 1e3 * device.speed_factor * part;
+  planned.compute_ms = to_ms * by.compute_s;
+  planned.dram_ms = to_ms * by.dram_s;
+  planned.launch_ms = to_ms * (by.launch_s + by.serial_s);
   planned.interference_ms = 1e3 * (server.run_s - alone) * part;
   return planned;
 }

@@ -203,6 +203,27 @@ TEST(Plans, InssKeepsTheObjectivesInTheWorld) {
   EXPECT_LE(arena.Judge(plan.instances, {}, 5).late_fraction(), 0.01);
 }
 
+// A card faster than its type's first is no negative interference: its speed is in every term.
+TEST(Plans, TermsOfARunAddUpOnEveryCard) {
+  const latency::Estimator* estimator = nullptr;
+  const Arena arena(
+      SmallCase(estimator, 3, {{"resnet50", 20}, {"mobilenet_v2", 100}, {"resnet18", 50}}, 120), {},
+      3, true);
+  const auto view = arena.View();
+  EXPECT_TRUE(std::any_of(view.devices.begin(), view.devices.end(),
+                          [](const auto& d) { return d.speed_factor < 1; }));
+  const auto plan =
+      (*placement::MakeServicePolicy("inss", placement::ServiceObjective::kMaxThroughput))
+          ->Decide(view);
+  ASSERT_FALSE(plan.instances.empty());
+  for (size_t i = 0; i < plan.instances.size(); ++i) {
+    const auto l = LatencyOf(view, arena.model(), plan.instances, i);
+    EXPECT_GE(l.interference_ms, -1e-9);
+    EXPECT_NEAR(l.compute_ms + l.dram_ms + l.launch_ms + l.interference_ms, l.run_ms,
+                1e-6 * l.run_ms);
+  }
+}
+
 TEST(Plans, ImpossibleServicesAreRefusedByName) {
   const latency::Estimator* estimator = nullptr;
   const Arena arena(SmallCase(estimator, 1, {{"vgg19", 1}, {"resnet18", 1}}, 8), {}, 1, true);
