@@ -11,7 +11,7 @@ import argparse, concurrent.futures, json, math, os, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RIVALS = ["round-robin", "random", "fifo", "least-loaded", "least-allocated", "most-allocated",
-          "sjf", "mct", "lpt-mct", "spt-mct", "min-min", "edf"]
+          "sjf", "mct", "lpt-mct", "spt-mct", "min-min", "edf", "gavel-lp"]
 SHARING = ["fifo:sharing=on", "mct:sharing=on", "lpt-mct:sharing=on", "spt-mct:sharing=on"]
 HASE = ["hase", "hase:objective=completion", "hase:objective=fair", "hase:sharing=off",
         "hase:objective=completion,sharing=off"]

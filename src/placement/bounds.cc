@@ -39,10 +39,13 @@ Shape ShapeOf(const BoundJob& job) {
   return shape;
 }
 
-// Least C with  Σ_g r_gi x_gi ≤ sigma_i n_i C  for each class i,  Σ_i x_gi = work_g.
-double SolveWork(const std::vector<BoundClass>& classes, const std::map<Shape, double>& work) {
+// Least C with  busy_i + Σ_g r_gi x_gi ≤ sigma_i n_i C  for each class i,  Σ_i x_gi = work_g.
+// `parts`, if asked for: x_gi / work_g by shape, in order, and class.
+double SolveWork(const std::vector<BoundClass>& classes, const std::map<Shape, double>& work,
+                 std::vector<std::vector<double>>* parts = nullptr) {
   double scale = 0;
   for (const auto& [shape, amount] : work) scale += amount;
+  if (parts) parts->assign(work.size(), std::vector<double>(classes.size(), 0));
   if (scale <= 0) return 0;
   const size_t n = classes.size();
   // Columns as Clp keeps them: first the bound C, then one per shape and class that admits it.
@@ -54,10 +57,13 @@ double SolveWork(const std::vector<BoundClass>& classes, const std::map<Shape, d
     values.push_back(-classes[i].sigma * classes[i].count);
   }
   starts.push_back(static_cast<CoinBigIndex>(rows.size()));
-  std::vector<double> row_low(n, -COIN_DBL_MAX), row_high(n, 0);
+  std::vector<double> row_low(n, -COIN_DBL_MAX), row_high;
+  for (const BoundClass& c : classes) row_high.push_back(-c.busy_s / scale);
+  std::vector<std::pair<size_t, size_t>> of_column = {{0, 0}};  // shape, class
   for (const auto& [shape, amount] : work) {
     for (size_t i = 0; i < n; ++i) {
       if (shape.ratios[i] < 0 || classes[i].count == 0) continue;
+      of_column.emplace_back(row_low.size() - n, i);
       rows.push_back(static_cast<int>(i));
       values.push_back(static_cast<double>(shape.ratios[i]) * 1e-9);
       rows.push_back(static_cast<int>(row_low.size()));
@@ -78,6 +84,10 @@ double SolveWork(const std::vector<BoundClass>& classes, const std::map<Shape, d
                  row_high.data());
   lp.dual();
   if (lp.status() != 0) return 0;  // infeasible or not solved: nothing is claimed
+  for (size_t c = 1; parts && c < columns; ++c) {
+    const auto [shape, i] = of_column[c];
+    (*parts)[shape][i] = lp.primalColumnSolution()[c] / row_low[n + shape];
+  }
   // The solver's tolerance and the rounded ratios may cost a millionth, never gain one.
   return lp.objectiveValue() * scale * (1 - 1e-6);
 }
@@ -101,6 +111,21 @@ int Column(size_t job, size_t device, size_t devices) {
 
 double WorkLowerBound(const BoundInstance& instance) {
   return SolveWork(instance.classes, WorkFrom(instance, -kNever));
+}
+
+std::vector<std::vector<double>> WorkAllocation(const BoundInstance& instance) {
+  const auto work = WorkFrom(instance, -kNever);
+  std::vector<std::vector<double>> by_shape, by_job;
+  SolveWork(instance.classes, work, &by_shape);
+  for (const BoundJob& job : instance.jobs) {
+    const auto at = work.find(ShapeOf(job));
+    if (at == work.end()) {
+      by_job.emplace_back(instance.classes.size(), 0.0);
+    } else {
+      by_job.push_back(by_shape[static_cast<size_t>(std::distance(work.begin(), at))]);
+    }
+  }
+  return by_job;
 }
 
 double MakespanLowerBound(const BoundInstance& instance, int most_releases) {

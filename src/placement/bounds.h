@@ -18,8 +18,9 @@
 namespace hase::placement {
 
 struct BoundClass {
-  int count = 1;     // devices of this class
-  double sigma = 1;  // ≥ 1
+  int count = 1;      // devices of this class
+  double sigma = 1;   // ≥ 1
+  double busy_s = 0;  // work they already have, seconds of all of them together
 };
 
 struct BoundJob {
@@ -41,6 +42,10 @@ double MakespanLowerBound(const BoundInstance& instance, int most_releases = 64)
 
 // The work bound alone: LP over all jobs as if released at 0.
 double WorkLowerBound(const BoundInstance& instance);
+
+// A solution of that programme: by job, the part of its work that each class does. Jobs whose times
+// are proportional get the same parts; one that no class can do gets none.
+std::vector<std::vector<double>> WorkAllocation(const BoundInstance& instance);
 
 // Mean over jobs of the least time (from arrival to end).
 double MeanFlowLowerBound(const BoundInstance& instance);

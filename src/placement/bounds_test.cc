@@ -55,6 +55,19 @@ TEST(MakespanLowerBound, ByHand) {
   EXPECT_NEAR(MeanFlowLowerBound(one), 2, 1e-12);
 }
 
+TEST(WorkAllocation, ByHand) {
+  // 10 x + 1 on type 0, 40 (1 - x) on type 1, which has 3 s to do already and cannot do the second:
+  // x = 0.84 makes both end at 9.4.
+  const BoundInstance one{{{1, 1}, {1, 1, 3}},
+                          {{0, false, 1, {10, 40}}, {0, false, 1, {1, kNever}}}};
+  const auto parts = WorkAllocation(one);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_NEAR(parts[0][0], 0.84, 1e-6);
+  EXPECT_NEAR(parts[0][1], 0.16, 1e-6);
+  EXPECT_NEAR(parts[1][0], 1, 1e-6);
+  EXPECT_EQ(parts[1][1], 0);
+}
+
 TEST(MakespanLowerBound, InadmissibleDevicesDoNoWork) {
   const BoundInstance instance{{{1, 1}, {3, 1}}, {{0, true, 1, {6, kNever}}, {0, true, 1, {9, 3}}}};
   EXPECT_NEAR(MakespanLowerBound(instance), 6, 1e-4);

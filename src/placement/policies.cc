@@ -26,6 +26,8 @@ constexpr PolicyRow kPolicies[] = {
      MakeSptMct},
     {"min-min", "again and again the job that can finish first", "Ibarra and Kim 1977", MakeMinMin},
     {"edf", "earliest deadline first where it finishes first", "Liu and Layland 1973", MakeEdf},
+    {"gavel-lp", "linear programme of the makespan, then longest first on the types it gives",
+     "Narayanan et al. 2020", MakeGavelLp},
     {"hase",
      "list schedule on predictions, promises, backfill, sharing "
      "[objective=makespan|completion|fair]",

@@ -116,5 +116,21 @@ TEST(Mct, WaitsForAFasterDeviceWhenThatEndsEarlier) {
   EXPECT_NEAR(world.Run(*Make("mct")).makespan_s, 5, 1e-6);
 }
 
+TEST(GavelLp, GivesTheFastTypeToThoseWhoNeedItMost) {
+  // Type 0 takes 10 s for each; type 1 takes 11 s for the first, 40 s for the others.
+  const auto run = [](const char* policy) {
+    TestWorld world;
+    world.AddDevices(1, DeviceTypeId(0), GiB(4));
+    world.AddDevices(1, DeviceTypeId(1), GiB(4));
+    world.AddJob(world.estimator.Add({.latency_s = {10, 11}}), 1, 0);
+    const ModelId other = world.estimator.Add({.latency_s = {10, 40}});
+    world.AddJob(other, 1, 0);
+    world.AddJob(other, 1, 0);
+    return world.Run(*Make(policy)).makespan_s;
+  };
+  EXPECT_NEAR(run("gavel-lp"), 20, 1e-6);
+  EXPECT_NEAR(run("mct"), 30, 1e-6);
+}
+
 }  // namespace
 }  // namespace hase::placement

@@ -22,6 +22,7 @@ Result<std::unique_ptr<Policy>> MakeLptMct(std::string_view options);
 Result<std::unique_ptr<Policy>> MakeSptMct(std::string_view options);
 Result<std::unique_ptr<Policy>> MakeMinMin(std::string_view options);
 Result<std::unique_ptr<Policy>> MakeEdf(std::string_view options);
+Result<std::unique_ptr<Policy>> MakeGavelLp(std::string_view options);
 Result<std::unique_ptr<Policy>> MakeHase(std::string_view options);
 
 }  // namespace hase::placement

@@ -18,7 +18,7 @@ std::vector<Candidate> CandidatesOf(const PlanningView& view, const std::vector<
 }  // namespace
 
 void ListPolicy::Place(const PlanningView& view, const QueuedJob& job, Plan& plan) {
-  const auto row = table_.Get(view, job);
+  const auto row = Row(view, table_, job);
   if (job.gang > 1) {
     spots_ = frontier_.FindGang(view, job, row);
     if (spots_.empty()) return;
@@ -59,12 +59,15 @@ Plan ListPolicy::Decide(const PlanningView& view) {
   }
   frontier_.Begin(view);
   if (frontier_.idle() == 0) return plan;
-  std::vector<std::pair<double, const QueuedJob*>> order;
-  order.reserve(view.queue.size());
+  std::vector<const QueuedJob*> jobs;
+  jobs.reserve(view.queue.size());
   for (const QueuedJob& job : view.queue) {
-    if (std::ranges::find(rejected, job.id) != rejected.end()) continue;
-    order.emplace_back(OrderKey(view, table_, job), &job);
+    if (std::ranges::find(rejected, job.id) == rejected.end()) jobs.push_back(&job);
   }
+  Prepare(view, table_, frontier_, jobs);
+  std::vector<std::pair<double, const QueuedJob*>> order;
+  order.reserve(jobs.size());
+  for (const QueuedJob* job : jobs) order.emplace_back(OrderKey(view, table_, *job), job);
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [key, job] : order) {
