@@ -35,7 +35,9 @@ class GavelLp final : public ListPolicy {
     for (const QueuedJob* job : jobs) {
       BoundJob work{0, false, job->gang, {}};
       for (const JobOnType& on : table.Get(view, *job)) {
-        work.p_s.push_back(on.possible ? on.mean_s : std::numeric_limits<double>::infinity());
+        // Without loading, jobs of one model are alike and the programme stays small.
+        work.p_s.push_back(on.possible ? on.mean_s - on.load_s
+                                       : std::numeric_limits<double>::infinity());
       }
       instance.jobs.push_back(std::move(work));
     }

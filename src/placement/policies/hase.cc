@@ -79,10 +79,10 @@ void Hase::Order(const PlanningView& view) {
           rank.key = -least;
           break;
         case Objective::kCompletion:
-          rank.key = least;
+          rank.key = least * job.gang;  // what it takes of the cluster: Smith's rule
           break;
         case Objective::kFair:
-          rank.key = ToSeconds(job.arrival) + least;
+          rank.key = ToSeconds(job.arrival) + least * job.gang;
           break;
       }
     }
