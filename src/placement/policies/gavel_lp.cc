@@ -6,6 +6,7 @@
 // types (to those with more than a hundredth of the job's work) and within them the longest job
 // goes first to where it finishes first, as one rounds such a programme.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -15,6 +16,9 @@
 
 namespace hase::placement {
 namespace {
+
+// To twentieths of an e-fold: jobs of like ratios are one row of the programme, which stays small.
+double Rounded(double ratio) { return std::exp(std::round(std::log(ratio) * 20) / 20); }
 
 class GavelLp final : public ListPolicy {
  public:
@@ -34,9 +38,9 @@ class GavelLp final : public ListPolicy {
     }
     for (const QueuedJob* job : jobs) {
       BoundJob work{0, false, job->gang, {}};
+      const double least = table.Least(view, *job);
       for (const JobOnType& on : table.Get(view, *job)) {
-        // Without loading, jobs of one model are alike and the programme stays small.
-        work.p_s.push_back(on.possible ? on.mean_s - on.load_s
+        work.p_s.push_back(on.possible ? least * Rounded(on.mean_s / least)
                                        : std::numeric_limits<double>::infinity());
       }
       instance.jobs.push_back(std::move(work));
