@@ -29,8 +29,9 @@ Hase::Hase(const HaseOptions& options) : options_(options) {
 }
 
 bool Hase::Rank::operator<(const Rank& other) const {
-  return std::tuple(tier, -priority, key, arrival, job->id) <
-         std::tuple(other.tier, -other.priority, other.key, other.arrival, other.job->id);
+  return std::tuple(tier, -priority, overdue_since, key, arrival, job->id) <
+         std::tuple(other.tier, -other.priority, other.overdue_since, other.key, other.arrival,
+                    other.job->id);
 }
 
 void Hase::AdmitNew(const PlanningView& view, Plan& plan) {
@@ -63,28 +64,30 @@ void Hase::Order(const PlanningView& view) {
     if (!rejected_.empty() && std::ranges::find(rejected_, job.id) != rejected_.end()) continue;
     const double least = table_.Least(view, job);
     const double waited = ToSeconds(view.now - job.arrival);
-    Rank rank{Rank::kOrdinary, job.priority + static_cast<int>(waited / options_.ageing_s), 0,
-              job.arrival, &job};
-    if (waited >= options_.overdue_s) {
+    Rank rank{Rank::kOrdinary,
+              job.priority + static_cast<int>(waited / options_.ageing_s),
+              0,
+              0,
+              job.arrival,
+              &job};
+    if (IsOverdue(view, job)) {
       rank.tier = Rank::kOverdue;
-      rank.key = ToSeconds(job.arrival);
+      rank.overdue_since = ToSeconds(job.arrival);
       rank.priority = 0;
-    } else {
-      if (job.deadline) {
-        const double slack = ToSeconds(*job.deadline - view.now) - least;
-        if (slack >= 0 && slack < least) rank.tier = Rank::kUrgent;
-      }
-      switch (options_.objective) {
-        case Objective::kMakespan:
-          rank.key = -least;
-          break;
-        case Objective::kCompletion:
-          rank.key = least * job.gang;  // what it takes of the cluster: Smith's rule
-          break;
-        case Objective::kFair:
-          rank.key = ToSeconds(job.arrival) + least * job.gang;
-          break;
-      }
+    } else if (job.deadline) {
+      const double slack = ToSeconds(*job.deadline - view.now) - least;
+      if (slack >= 0 && slack < least) rank.tier = Rank::kUrgent;
+    }
+    switch (options_.objective) {
+      case Objective::kMakespan:
+        rank.key = -least;
+        break;
+      case Objective::kCompletion:
+        rank.key = least * job.gang;  // what it takes of the cluster: Smith's rule
+        break;
+      case Objective::kFair:
+        rank.key = ToSeconds(job.arrival) + least * job.gang;
+        break;
     }
     order_.push_back(rank);
   }

@@ -53,6 +53,7 @@ class Hase final : public Policy {
     enum Tier { kOverdue, kUrgent, kOrdinary };
     Tier tier;
     int priority;
+    double overdue_since;  // arrival, if overdue
     double key;
     Nanos arrival;
     const QueuedJob* job;
@@ -152,7 +153,9 @@ class Hase final : public Policy {
     std::vector<size_t> devices;  // into Chain::free
     Nanos start, length;          // as planned
     Nanos slack;
-    bool gone = false;  // started in this call
+    Nanos arrival;
+    bool overdue = false;  // no slack for company that arrived later
+    bool gone = false;     // started in this call
   };
   struct Chain {
     std::vector<DeviceId> devices;
@@ -161,8 +164,10 @@ class Hase final : public Policy {
     std::vector<uint32_t> at;  // by device: its place in `devices` + 1; 0 = none
   };
   void BuildChain(const PlanningView& view);
-  // Would every promise but those of `joining` hold if the device were free so much later?
-  bool PromisesHold(DeviceId device, std::span<const JobId> joining, Nanos shift) const;
+  // Would every promise but those of `joining` hold if the device were free so much later, and no
+  // overdue job wait longer for the `newest` of them?
+  bool PromisesHold(DeviceId device, std::span<const JobId> joining, Nanos newest,
+                    Nanos shift) const;
   void TakeIntoChain(DeviceId device, std::span<const JobId> joining, Nanos shift);
   void EmitPromises(const PlanningView& view, Plan& plan);
   void EmitPromise(const PlanningView& view, const Planned& planned, bool renew, Plan& plan);

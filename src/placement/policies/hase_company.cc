@@ -88,18 +88,21 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
 // Whether it pays and no promise suffers; fills in what the company does.
 bool Hase::Admits(const PlanningView& view, const DeviceState& device, Together& together) {
   std::vector<JobId> joining;
+  Nanos newest;
   std::vector<Nanos> planned;
   for (size_t i = 0; i < together.members.size(); ++i) {
     const Planned& member = *together.members[i];
     together.residents.push_back(*AsResident(view, *member.job, member.job->inputs_left, device,
                                              MilliShare(together.shares[i]), SharedMode(device)));
     joining.push_back(member.job->id);
+    newest = std::max(newest, member.job->arrival);
     planned.push_back(member.finish());
   }
   together.company = Weigh(view, device, together.residents);
   const double alone_s = ToSeconds(planned[0] - view.now);
   return Pays(view, together.company, planned, alone_s) &&
-         PromisesHold(device.id, joining, FromSeconds(together.company.free_after_s - alone_s));
+         PromisesHold(device.id, joining, newest,
+                      FromSeconds(together.company.free_after_s - alone_s));
 }
 
 bool Hase::TryTogether(const PlanningView& view, Planned& first, Plan& plan) {

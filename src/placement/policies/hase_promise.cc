@@ -16,6 +16,7 @@ namespace hase::placement {
 namespace {
 // Predicted times are sums of doubles rounded to nanoseconds; a promise is not broken by less.
 constexpr Nanos kRounding = Nanos(2'000);
+const Nanos kUnbounded = FromSeconds(1e9);
 constexpr double kCompanyStretch = 2;  // at most so many times longer
 }  // namespace
 
@@ -28,8 +29,10 @@ bool Hase::IsPromised(JobId job) const {
   return job.index() < promises_.size() && promises_[job.index()].has_value();
 }
 
+// Jobs that came together do not overtake each other: with nobody later, nobody is overdue.
 bool Hase::IsOverdue(const PlanningView& view, const QueuedJob& job) const {
-  return ToSeconds(view.now - job.arrival) >= options_.overdue_s;
+  return ToSeconds(view.now - job.arrival) >= options_.overdue_s &&
+         job.arrival < view.queue.back().arrival;
 }
 
 // How many standard deviations after its expected start a promise must lie to be kept with the
@@ -141,15 +144,13 @@ void Hase::BuildChain(const PlanningView& view) {
   }
   std::ranges::stable_sort(bound, {}, [](const Planned* p) { return p->start(); });
   for (const Planned* planned : bound) {
-    Link link{
-        planned->job->id, {}, planned->start(), planned->finish() - planned->start(), Nanos(0)};
-    if (!IsOverdue(view, *planned->job)) {
-      if (level) link.slack = std::max(Nanos(0), end - planned->finish());
-      if (IsPromised(link.job)) {
-        const Nanos from = promises_[link.job.index()]->from;
-        const Nanos slack = std::max(Nanos(0), from - LateStart(view, *planned));
-        link.slack = level ? std::min(link.slack, slack) : slack;
-      }
+    const QueuedJob& job = *planned->job;
+    Link link{job.id,     {},          planned->start(),    planned->finish() - planned->start(),
+              kUnbounded, job.arrival, IsOverdue(view, job)};
+    link.slack = level ? std::max(Nanos(0), end - planned->finish()) : kUnbounded;
+    if (IsPromised(link.job)) {
+      const Nanos from = promises_[link.job.index()]->from;
+      link.slack = std::min(link.slack, std::max(Nanos(0), from - LateStart(view, *planned)));
     }
     for (const Spot& spot : planned->spots) {
       uint32_t& at = chain_.at[spot.device.index()];
@@ -171,7 +172,8 @@ void Hase::BuildChain(const PlanningView& view) {
   }
 }
 
-bool Hase::PromisesHold(DeviceId device, std::span<const JobId> joining, Nanos shift) const {
+bool Hase::PromisesHold(DeviceId device, std::span<const JobId> joining, Nanos newest,
+                        Nanos shift) const {
   const uint32_t at = chain_.at[device.index()];
   if (at == 0 || shift <= Nanos(0)) return true;
   std::vector<Nanos> free = chain_.free;
@@ -180,7 +182,8 @@ bool Hase::PromisesHold(DeviceId device, std::span<const JobId> joining, Nanos s
     if (link.gone || std::ranges::find(joining, link.job) != joining.end()) continue;
     Nanos start;
     for (const size_t d : link.devices) start = std::max(start, free[d]);
-    if (start > link.start + link.slack + kRounding) return false;
+    const Nanos slack = link.overdue && newest > link.arrival ? Nanos(0) : link.slack;
+    if (start > link.start + slack + kRounding) return false;
     for (const size_t d : link.devices) free[d] = start + link.length;
   }
   return true;

@@ -262,7 +262,8 @@ std::optional<Hase::Join> Hase::FindJoin(const PlanningView& view, const Planned
     const auto resident = AsResident(view, job, job.inputs_left, device, slot.share, slot.mode);
     const Company company = Weigh(view, device, std::span(&*resident, 1));
     const JobId joining[] = {job.id};
-    if (Pays(view, company, ends, 0) && PromisesHold(device.id, joining, company.Shift())) {
+    if (Pays(view, company, ends, 0) &&
+        PromisesHold(device.id, joining, job.arrival, company.Shift())) {
       best = Join{company.ends_s[0], slot, company, resident->memory, gain};
       least = gain;
     }
