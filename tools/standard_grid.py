@@ -19,9 +19,9 @@ FEW = ["hase", "hase:objective=completion", "round-robin", "lpt-mct", "spt-mct"]
 ABLATIONS = ["hase"] + ["hase:" + o for o in (
     "backfill=off", "reservation=off", "interference=off", "estimates=spec", "quantile=off",
     "chunking=off", "sharing=off")] + ["round-robin"]
-PAPER = ["hase", "hase:sharing=off", "round-robin", "lpt-mct", "fifo", "mct"]
+PAPER = ["hase", "hase:sharing=off", "round-robin", "lpt-mct", "fifo", "mct", "gavel-lp"]
 # Jobs small against the bound, as the bars ask (no job above 2 % of it).
-SMALL = "largest=2,tail=4,gang=0,exclusive=0.22"
+SMALL = "largest=1.3,tail=6,gang=0,exclusive=0.22"
 
 
 def cluster(gpus):
@@ -44,8 +44,9 @@ def cases(sets, seeds):
                                RIVALS + SHARING + HASE)
             if "bars" in sets:
                 for load in (0, 0.95):
-                    yield ("bars", "100 small jobs/GPU, " + (f"load {load}" if load else "offline"),
-                           cluster(32), f"{arrivals(load)},jobs=3200,{SMALL}", world, seed, FEW)
+                    yield ("bars", "200 small jobs/GPU, " + (f"load {load}" if load else "offline"),
+                           cluster(32), f"{arrivals(load)},jobs=6400,{SMALL}", world, seed,
+                           FEW + ["lpt-mct:sharing=on", "spt-mct:sharing=on"])
             if "paper" in sets:
                 yield ("paper", "240 jobs, offline", cluster("paper"),
                        "offline,jobs=240,exclusive=0,gang=0,deadline=0,urgent=0", world, seed, PAPER)
