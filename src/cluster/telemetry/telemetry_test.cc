@@ -1,5 +1,7 @@
 // Pages in tests/telemetry against the readings expected of them, and the sources' own behaviour.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -252,6 +254,29 @@ TEST(Strangers, AreThreadsThatAreNotOursByGroupAndCore) {
   EXPECT_NEAR(found[3].run, 0.398, 0.01);
   EXPECT_EQ(hase::cluster::CoreList("0-2,5"), (std::vector{0, 1, 2, 5}));
   EXPECT_TRUE(hase::cluster::CoreList("x").empty());
+}
+
+// A worker of ours that ended between two looks is in no list of threads any more, but the core was
+// busy with it.
+TEST(Strangers, AreNotOurOwnChildrenThatEnded) {
+  const FakeProcesses proc;
+  fs::create_directories(proc.path() / "proc");
+  StrangerScan scan(proc.path());
+  EXPECT_TRUE(scan.Poll(0, {}).empty());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    rusage usage{};
+    do {
+      getrusage(RUSAGE_SELF, &usage);
+    } while (usage.ru_utime.tv_sec == 0 && usage.ru_utime.tv_usec < 400'000);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(scan.Poll(1, {{0, 0.4}}).empty());
+  const auto found = scan.Poll(1, {{0, 0.4}});  // busy as much again, with nobody of ours
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NEAR(found[0].run, 0.4, 1e-9);
 }
 
 TEST(CoreProbe, TakesTimesThatAreTimes) {
