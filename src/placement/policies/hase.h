@@ -214,6 +214,7 @@ class Hase final : public Policy {
   bool co_located_ = false;    // in this call
   size_t promised_count_ = 0;  // of the queue's jobs
   int blocked_ = 0;
+  std::vector<char> suited_;          // by type, of one job: PreferSuited()
   bool complete_ = false;             // every job of the queue is in the plan
   double left_out_s_ = 0;             // least times of those that are not
   std::vector<JobOnType> level_row_;  // of the first planned job: weighs devices by speed

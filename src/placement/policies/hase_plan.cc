@@ -66,8 +66,13 @@ bool Hase::KeepsOff(const PlanningView& view, const QueuedJob& job) const {
 
 void Hase::PreferSuited(const PlanningView& view, const QueuedJob& job) {
   constexpr double kSuited = 0.8;
-  std::ranges::stable_sort(spots_, std::greater{}, [&](const Spot& spot) {
-    return Suits(view, job, view.devices[spot.device.index()].type) >= kSuited;
+  enum : char { kUnknown, kNo, kYes };
+  suited_.assign(view.types.size(), kUnknown);
+  std::ranges::stable_partition(spots_, [&](const Spot& spot) {
+    const DeviceTypeId type = view.devices[spot.device.index()].type;
+    char& known = suited_[type.index()];
+    if (known == kUnknown) known = Suits(view, job, type) >= kSuited ? kYes : kNo;
+    return known == kYes;
   });
 }
 
