@@ -157,9 +157,7 @@ int64_t Hase::EmitStart(const PlanningView& view, Planned& planned, Plan& plan) 
   start.job = job.id;
   start.batch = job.batch;
   start.inputs = job.inputs_left;
-  for (const Spot& spot : planned.spots) {
-    start.slots.push_back({spot.device, kWholeDevice, cluster::ShareMode::kExclusive});
-  }
+  for (const Spot& spot : planned.spots) start.slots.push_back(SlotAlone(view, job, spot.device));
   Nanos finish = planned.finish();
   if (const auto part = PartOf(view, job, planned.spots[0])) {
     start.inputs = part->inputs;

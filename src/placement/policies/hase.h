@@ -111,6 +111,7 @@ class Hase final : public Policy {
     Bytes memory;
     double gain = 0;  // work per second, weighted by how well the device suits the newcomer
   };
+  Slot SlotAlone(const PlanningView& view, const QueuedJob& job, DeviceId id) const;
   void Share(const PlanningView& view, Plan& plan);
   void UpdateRooms(const PlanningView& view);
   double Footprint(const PlanningView& view, ModelId model, int64_t batch, DeviceTypeId type);

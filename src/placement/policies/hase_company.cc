@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kWorthIt = 1.01;  // by which another set must be better
 constexpr size_t kMostTogether = 4;
+constexpr size_t kTries = 16;  // partners that are weighed for one share
 
 // Shares that are tried, the first job's first. Each is filled up by itself: who does well on a
 // half is not who does well on a quarter.
@@ -35,8 +36,9 @@ cluster::ShareMode Hase::SharedMode(const DeviceState& device) {
   return cluster::ShareMode::kExclusive;
 }
 
-// Fills these shares one by one with the blocked job that adds most; what pays goes into `best`
-// where it beats it.
+// Fills these shares one by one with the blocked job that adds most and is admitted, of the first
+// few; where none is, with the one that adds most, since a larger set may pay. What pays goes into
+// `best` where it beats it.
 void Hase::Fill(const PlanningView& view, const DeviceState& device,
                 std::span<const int64_t> shares, Planned& first, Together& best) {
   Together set{{&first}, {shares[0]}, 0, {}, {}};
@@ -44,9 +46,13 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
       {first.job->model, first.job->batch, MilliShare(shares[0])}};
   std::vector<double> suits = {Weight(view, *first.job, device.type)};
   Bytes memory;
+  struct Choice {
+    double value, suits;
+    Planned* job;
+  };
+  std::vector<Choice> choices;
   for (size_t next = 1; next < shares.size() && shares[next] > 0; ++next) {
-    Planned* chosen = nullptr;
-    double most = set.value, suits_chosen = 0;
+    choices.clear();
     int looked = 0;
     tenants.emplace_back();
     for (Planned& other : planned_) {
@@ -67,21 +73,31 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
       const double suits_b = Weight(view, b, device.type);
       double value = suits_b / slow.back();
       for (size_t i = 0; i < suits.size(); ++i) value += suits[i] / slow[i];
-      if (value <= most) continue;
-      most = value;
-      chosen = &other;
-      suits_chosen = suits_b;
+      if (value > set.value) choices.push_back({value, suits_b, &other});
     }
-    if (!chosen) return;
-    tenants.back() = {chosen->job->model, chosen->job->batch, MilliShare(shares[next])};
-    suits.push_back(suits_chosen);
-    memory += table_.Get(view, *chosen->job)[device.type.index()].memory;
-    set.members.push_back(chosen);
+    if (choices.empty()) return;
+    std::ranges::stable_sort(choices, std::greater{}, &Choice::value);
+    set.members.emplace_back();
     set.shares.push_back(shares[next]);
-    set.value = most;
-    if (set.value <= best.value * kWorthIt) continue;
-    Together tried = set;
-    if (Admits(view, device, tried)) best = std::move(tried);
+    const auto take = [&](const Choice& choice) {
+      set.members.back() = choice.job;
+      set.value = choice.value;
+    };
+    const auto admitted = [&](const Choice& choice) {
+      if (choice.value <= best.value * kWorthIt) return false;
+      take(choice);
+      Together tried = set;
+      if (!Admits(view, device, tried)) return false;
+      best = std::move(tried);
+      return true;
+    };
+    const auto few = std::span(choices).first(std::min(kTries, choices.size()));
+    const auto found = std::ranges::find_if(few, admitted);
+    const Choice& chosen = found == few.end() ? choices.front() : *found;
+    take(chosen);
+    tenants.back() = {chosen.job->job->model, chosen.job->job->batch, MilliShare(shares[next])};
+    suits.push_back(chosen.suits);
+    memory += table_.Get(view, *chosen.job->job)[device.type.index()].memory;
   }
 }
 

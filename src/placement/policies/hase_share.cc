@@ -115,6 +115,27 @@ bool Hase::Pays(const PlanningView& view, const Company& company, std::span<cons
   return own - delay + others > options_.share_gain * planned_s;
 }
 
+// A job that starts alone takes no more of the device than it is predicted to use, so that others
+// can join it later. Not with a deep queue: there company was sought at once.
+Slot Hase::SlotAlone(const PlanningView& view, const QueuedJob& job, DeviceId id) const {
+  const DeviceState& device = view.devices[id.index()];
+  const cluster::ShareMode mode = SharedMode(device);
+  const Slot whole{id, kWholeDevice, cluster::ShareMode::kExclusive};
+  if (!options_.sharing || !complete_ || job.gang > 1 || mode == cluster::ShareMode::kExclusive ||
+      job.sharing == workload::Sharing::kNever) {
+    return whole;
+  }
+  latency::Tenant tenant{job.model, job.batch, kWholeDevice};
+  const double alone = view.estimator->Slowdown(tenant, device.type, {}, device.foreign);
+  for (tenant.share = MilliShare(kLeastShare); tenant.share < kWholeDevice;
+       tenant.share += MilliShare(kLeastShare)) {
+    if (view.estimator->Slowdown(tenant, device.type, {}, device.foreign) <= alone) {
+      return {id, tenant.share, mode};
+    }
+  }
+  return whole;
+}
+
 void Hase::UpdateRooms(const PlanningView& view) {
   const auto refresh = [&](const DeviceState& device) {
     const uint32_t i = device.id.index();
