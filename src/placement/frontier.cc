@@ -74,6 +74,7 @@ namespace {
 // is expected to last a twentieth of what it has run so far. Forecasts are sums of doubles: what is
 // past by no more than their rounding ends in this very moment and has overrun nothing.
 constexpr int64_t kRounding = 1'000;
+constexpr double kBucket = 1.05;  // of speeds: within one, they differ by so much at most
 int64_t Overrun(int64_t now, int64_t started, int64_t free_at) {
   if (free_at > now) return free_at;
   if (free_at > now - kRounding) return now + 1;
@@ -83,12 +84,12 @@ int64_t Overrun(int64_t now, int64_t started, int64_t free_at) {
 
 int Frontier::ClassOf(DeviceTypeId type, double speed) {
   const int bucket =
-      static_cast<int>(std::lround(std::log(std::max(speed, 1e-6)) / std::log(1.05)));
+      static_cast<int>(std::lround(std::log(std::max(speed, 1e-6)) / std::log(kBucket)));
   for (size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].type == type && classes_[i].bucket == bucket) return static_cast<int>(i);
   }
   const int index = static_cast<int>(classes_.size());
-  classes_.push_back({type, bucket, {}, {}});
+  classes_.push_back({type, bucket, std::pow(kBucket, bucket - 0.5) * (1 - 1e-9), 0, {}, {}});
   const auto place = std::ranges::upper_bound(in_order_, std::pair(type, bucket), {}, [&](int i) {
     const Class& cls = classes_[static_cast<size_t>(i)];
     return std::pair(cls.type, cls.bucket);
@@ -154,7 +155,7 @@ void Frontier::PushServers(const PlanningView& view, const DeviceState& device) 
 
 void Frontier::Begin(const PlanningView& view) {
   now_ = view.now;
-  idle_ = gap_count_ = 0;
+  idle_ = 0;
   for (Class& cls : classes_) {
     cls.heap.clear();
     cls.gaps.clear();
@@ -175,23 +176,42 @@ void Frontier::Begin(const PlanningView& view) {
       classes_[static_cast<size_t>(base.cls)].heap.push_back({free_at, base.speed, i});
     }
   }
-  for (Class& cls : classes_) std::make_heap(cls.heap.begin(), cls.heap.end());
+  tops_.resize(in_order_.size());
+  for (size_t place = 0; place < in_order_.size(); ++place) {
+    const auto index = static_cast<size_t>(in_order_[place]);
+    Class& cls = classes_[index];
+    cls.place = place;
+    std::make_heap(cls.heap.begin(), cls.heap.end());
+    NoteTop(index);
+  }
 }
 
-// Items of the class in the order in which they are free, until `count` of them were taken.
-template <typename Taking>
-void Frontier::FirstFree(const Class& cls, size_t count, Taking&& take) const {
-  std::vector<uint32_t> open;
-  const auto later = [&](uint32_t a, uint32_t b) { return cls.heap[a] < cls.heap[b]; };
-  if (!cls.heap.empty()) open.push_back(0);
-  while (!open.empty() && count > 0) {
+void Frontier::NoteTop(size_t cls) {
+  const Class& c = classes_[cls];
+  const bool any = !c.heap.empty();
+  tops_[c.place] = {any ? c.heap[0].free_at : kNever,
+                    any ? c.heap[0].speed : 1,
+                    c.least_speed,
+                    c.type.index(),
+                    static_cast<uint32_t>(cls),
+                    static_cast<uint32_t>(c.gaps.size())};
+}
+
+// Items of the class in the order in which they are free, as long as `more` says.
+template <typename More>
+void Frontier::FirstFree(const Class& cls, More&& more) const {
+  auto& open = scratch_open_;  // a heap of (item, its place in the class's heap)
+  open.clear();
+  const auto later = [](const auto& a, const auto& b) { return a.first < b.first; };
+  if (!cls.heap.empty()) open.emplace_back(cls.heap[0], 0);
+  while (!open.empty()) {
+    const auto [item, at] = open.front();
+    if (!more(item)) return;
     std::pop_heap(open.begin(), open.end(), later);
-    const uint32_t at = open.back();
     open.pop_back();
-    if (take(cls.heap[at])) --count;
-    for (size_t child = 2 * size_t{at} + 1; child <= 2 * size_t{at} + 2; ++child) {
-      if (child >= cls.heap.size()) continue;
-      open.push_back(static_cast<uint32_t>(child));
+    const size_t child = 2 * size_t{at} + 1;
+    for (size_t c = child; c <= child + 1 && c < cls.heap.size(); ++c) {
+      open.emplace_back(cls.heap[c], static_cast<uint32_t>(c));
       std::push_heap(open.begin(), open.end(), later);
     }
   }
@@ -200,18 +220,27 @@ void Frontier::FirstFree(const Class& cls, size_t count, Taking&& take) const {
 std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& job,
                                      std::span<const JobOnType> row) const {
   const size_t k = static_cast<size_t>(job.gang);
-  std::vector<Spot> best, all;
-  const auto consider = [&](std::vector<Spot>& spots) {
-    // Only the first are needed: 2 k of them hold k devices, since none counts as more than two.
-    const auto first = spots.begin() + static_cast<std::ptrdiff_t>(std::min(2 * k, spots.size()));
-    std::partial_sort(spots.begin(), first, spots.end(), [](const Spot& a, const Spot& b) {
-      return std::tuple(a.finish, a.device, a.start) < std::tuple(b.finish, b.device, b.start);
-    });
+  // The first to finish are enough; no device counts as more than two.
+  const size_t enough = sharing_ ? 2 * k : k;
+  const auto before = [](const Spot& a, const Spot& b) {
+    if (a.finish != b.finish) return a.finish < b.finish;
+    return std::tuple(a.device, a.start) < std::tuple(b.device, b.start);
+  };
+  const auto keep = [&](std::vector<Spot>& first, const Spot& spot) {
+    if (first.size() == enough) {
+      if (!before(spot, first.back())) return;
+      first.pop_back();
+    }
+    first.insert(std::ranges::upper_bound(first, spot, before), spot);
+  };
+  std::vector<Spot> best;
+  std::vector<Spot>& gang = scratch_gang_;
+  const auto consider = [&](std::span<const Spot> spots) {
     // Lockstep: the common start is the latest of theirs, the slowest sets the pace. Each device
     // once, even where it counts as two servers.
-    std::vector<Spot> gang;
+    gang.clear();
     for (size_t i = 0; i < spots.size() && gang.size() < k; ++i) {
-      if (std::ranges::find(gang, spots[i].device, &Spot::device) == gang.end()) {
+      if (!sharing_ || std::ranges::find(gang, spots[i].device, &Spot::device) == gang.end()) {
         gang.push_back(spots[i]);
       }
     }
@@ -222,32 +251,40 @@ std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& 
       time = std::max(time, s.finish - s.start);
       late = std::max(late, s.late - s.start);
     }
-    for (Spot& s : gang) s = {s.device, start, start + time, start + late, false};
-    if (best.empty() || gang.front().finish < best.front().finish) best = std::move(gang);
-  };
-  // Of each class the first that are free will do: within one, speeds are nearly the same.
-  const size_t enough = sharing_ ? 2 * k : k;
-  const auto collect = [&](const Class& cls) {
-    const JobOnType& on = row[cls.type.index()];
-    if (!on.possible) return;
-    FirstFree(cls, enough, [&](const Item& item) {
-      if (on.memory > memory_[item.device]) return false;
-      all.push_back(SpotOn(item, on, view.now));
-      return true;
-    });
+    if (!best.empty() && start + time >= best.front().finish) return;
+    best.clear();
+    for (const Spot& s : gang) best.push_back({s.device, start, start + time, start + late, false});
   };
   // The cards of one type, however their speeds differ, then any cards: a gang over several types
   // runs at the pace of the slowest, but may start sooner.
-  for (size_t t = 0; t < row.size(); ++t) {
-    all.clear();
-    for (const Class& cls : classes_) {
-      if (cls.type.index() == t) collect(cls);
+  auto &of_type = scratch_type_, &of_all = scratch_spots_;
+  of_all.clear();
+  size_t types = 0;
+  for (size_t i = 0; i < tops_.size();) {
+    const uint32_t type = tops_[i].type;
+    const JobOnType& on = row[type];
+    of_type.clear();
+    for (; i < tops_.size() && tops_[i].type == type; ++i) {  // fastest first
+      const Top& top = tops_[i];
+      if (!on.possible || top.free_at == kNever) continue;
+      const Nanos shortest(static_cast<int64_t>(on.mean_s * top.least_speed * 1e9));
+      const auto hopeless = [&](int64_t free_at) {
+        return of_type.size() == enough &&
+               std::max(Nanos(free_at), view.now) + shortest > of_type.back().finish;
+      };
+      if (hopeless(top.free_at)) continue;
+      FirstFree(classes_[top.cls], [&](const Item& item) {
+        if (hopeless(item.free_at)) return false;
+        if (on.memory <= memory_[item.device]) keep(of_type, SpotOn(item, on, view.now));
+        return true;
+      });
     }
-    consider(all);
+    if (of_type.empty()) continue;
+    ++types;
+    consider(of_type);
+    for (const Spot& spot : of_type) keep(of_all, spot);
   }
-  all.clear();
-  for (const Class& cls : classes_) collect(cls);
-  consider(all);
+  if (types > 1) consider(of_all);
   return best;
 }
 
@@ -318,6 +355,7 @@ void Frontier::ReplaceInHeap(Class& cls, DeviceId device, uint32_t hint, Nanos u
     std::swap(heap[at], heap[next]);
     at = next;
   }
+  NoteTop(tops_[cls.place].cls);
 }
 
 void Frontier::Take(const Spot& spot, Nanos until) {
@@ -330,7 +368,7 @@ void Frontier::Take(const Spot& spot, Nanos until) {
     gap.from = until;
     if (gap.from >= gap.until) {
       cls.gaps.erase(cls.gaps.begin() + static_cast<std::ptrdiff_t>(i));
-      --gap_count_;
+      --tops_[cls.place].gaps;
     }
     return;
   }
@@ -342,6 +380,7 @@ void Frontier::Shorten(DeviceId device, Nanos until) {
     if (item.device == device.index()) item.free_at = std::min(item.free_at, until.value());
   }
   std::make_heap(cls.heap.begin(), cls.heap.end());
+  NoteTop(tops_[cls.place].cls);
 }
 
 void Frontier::TakeGang(std::span<const Spot> spots, Nanos until) {
@@ -350,7 +389,6 @@ void Frontier::TakeGang(std::span<const Spot> spots, Nanos until) {
     for (const Item& item : cls.heap) {
       if (item.device != spot.device.index() || Nanos(item.free_at) >= spot.start) continue;
       cls.gaps.push_back({Nanos(item.free_at), spot.start, item.speed, spot.device});
-      ++gap_count_;
       if (item.free_at <= now_.value()) ++idle_;
       break;
     }

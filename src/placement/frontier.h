@@ -11,8 +11,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "placement/admission.h"
@@ -99,6 +101,7 @@ class Frontier {
   const DeviceForecast& ForecastOf(DeviceId device) const { return forecasts_[device.index()]; }
 
  private:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   struct Item {
     int64_t free_at;
     double speed;
@@ -117,11 +120,21 @@ class Frontier {
   struct Class {
     DeviceTypeId type;
     int bucket = 0;
+    double least_speed = 0;  // of its devices: a bound
+    size_t place = 0;        // in `tops_`
     std::vector<Item> heap;
     std::vector<Gap> gaps;
   };
-  template <typename Taking>
-  void FirstFree(const Class& cls, size_t count, Taking&& take) const;
+  // The first item of each class, in the order of `in_order_`, packed: most questions need no more.
+  struct Top {
+    int64_t free_at;  // nobody: never
+    double speed, least_speed;
+    uint32_t type, cls;
+    uint32_t gaps;  // how many the class has
+  };
+  void NoteTop(size_t cls);
+  template <typename More>
+  void FirstFree(const Class& cls, More&& more) const;
   void Refresh(const PlanningView& view, const DeviceState& device);
   int ClassOf(DeviceTypeId type, double speed);
   void PushServers(const PlanningView& view, const DeviceState& device);
@@ -133,11 +146,17 @@ class Frontier {
     int32_t cls = 0;
     bool open = false;  // up, and free at some time
   };
+  // Lengths are never negative: rounding by truncation spares a library call in the inner loop.
+  static Nanos Length(double s, double speed) {
+    return Nanos(static_cast<int64_t>(s * speed * 1e9 + 0.5));
+  }
   static Spot SpotAt(uint32_t device, double speed, Nanos start, const JobOnType& job) {
-    // Lengths are never negative: rounding by truncation spares a library call in the inner loop.
-    const auto nanos = [&](double s) { return Nanos(static_cast<int64_t>(s * speed * 1e9 + 0.5)); };
-    return {DeviceId(device),          start, start + nanos(job.mean_s),
-            start + nanos(job.late_s), false, 0};
+    return {DeviceId(device),
+            start,
+            start + Length(job.mean_s, speed),
+            start + Length(job.late_s, speed),
+            false,
+            0};
   }
   static Spot SpotOn(const Item& item, const JobOnType& job, Nanos now) {
     return SpotAt(item.device, item.speed, std::max(Nanos(item.free_at), now), job);
@@ -154,8 +173,10 @@ class Frontier {
   // By type and bucket: what is asked of the classes must not depend on which was seen first, or a
   // policy made anew would decide otherwise.
   std::vector<int> in_order_;
+  std::vector<Top> tops_;
   int idle_ = 0;
-  int gap_count_ = 0;
+  mutable std::vector<std::pair<Item, uint32_t>> scratch_open_;
+  mutable std::vector<Spot> scratch_type_, scratch_spots_, scratch_gang_;  // FindGang()
 };
 
 template <typename Admits>
@@ -169,13 +190,22 @@ void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, in
     for (; i > 0 && spot.finish < out[i - 1].finish; --i) out[i] = out[i - 1];
     out[i] = spot;
   };
-  for (const int index : in_order_) {
-    const Class& cls = classes_[static_cast<size_t>(index)];
-    const JobOnType& on = job[cls.type.index()];
-    if (!on.possible || (cls.heap.empty() && cls.gaps.empty())) continue;
+  const int64_t now = view.now.value();
+  for (const Top& top : tops_) {
+    const JobOnType& on = job[top.type];
+    if (!on.possible) continue;
+    if (only_best && top.gaps == 0 && top.free_at > now && !out.empty() &&
+        (top.free_at == kNever ||
+         out.front().finish <= Nanos(top.free_at) + Length(on.mean_s, top.speed))) {
+      continue;
+    }
+    const Class& cls = classes_[top.cls];
     for (const Gap& gap : cls.gaps) {
       Spot spot = SpotAt(gap.device.index(), gap.speed, std::max(gap.from, view.now), on);
       spot.in_gap = true;
+      if (only_best && spot.start > view.now && !out.empty() && out.front().finish <= spot.finish) {
+        continue;
+      }
       if (spot.late <= gap.until && on.memory <= memory_[gap.device.index()] &&
           admits(gap.device, spot.start)) {
         add(spot);

@@ -145,6 +145,7 @@ void Hase::FillIdle(const PlanningView& view, Plan& plan) {
       start.record.candidates.push_back(ToCandidate(view, spot));
       book_.Add(job, start.slots[0], row[view.devices[spot.device.index()].type.index()].memory);
       frontier_.Take(spot, part->finish);
+      plan_end_.reset();
       plan.decisions.emplace_back(std::move(start));
       left -= part->inputs;
     }
@@ -181,7 +182,10 @@ int64_t Hase::EmitStart(const PlanningView& view, Planned& planned, Plan& plan) 
   }
   planned.started = true;
   const int64_t left = job.inputs_left - start.inputs;
-  if (left > 0) frontier_.Shorten(planned.spots[0].device, finish);
+  if (left > 0) {
+    frontier_.Shorten(planned.spots[0].device, finish);
+    plan_end_.reset();
+  }
   plan.decisions.emplace_back(std::move(start));
   return left;
 }
@@ -192,12 +196,14 @@ void Hase::EmitRest(const PlanningView& view, const QueuedJob& job, int64_t left
   ++rest.running_parts;
   if (rest.running_parts >= rest.max_parallel || frontier_.idle() == 0) return;
   parts_.push_back(std::move(rest));
+  plan_end_.reset();
   Place(view, parts_.back());
 }
 
 void Hase::Emit(const PlanningView& view, Plan& plan) {
   bool blocked = false;
   co_located_ = false;
+  plan_end_.reset();
   parts_.clear();
   if (!planned_.empty()) {
     const auto row = table_.Get(view, *planned_[0].job);

@@ -217,6 +217,7 @@ class Hase final : public Policy {
   int blocked_ = 0;
   std::vector<char> suited_;          // by type, of one job: PreferSuited()
   bool complete_ = false;             // every job of the queue is in the plan
+  std::optional<Nanos> plan_end_;     // PlanEnd(), until the plan changes
   double left_out_s_ = 0;             // least times of those that are not
   std::vector<JobOnType> level_row_;  // of the first planned job: weighs devices by speed
 };

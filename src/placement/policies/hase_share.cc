@@ -75,11 +75,14 @@ Hase::Company Hase::Weigh(const PlanningView& view, const DeviceState& device,
 // When all devices would end together, what is not in the plan added by its least times, each
 // device counted by its speed for the first job.
 Nanos Hase::PlanEnd(const PlanningView& view) {
+  if (plan_end_) return *plan_end_;
   Nanos end = frontier_.LevelEnd(level_row_);
-  if (complete_ || left_out_s_ <= 0) return end;
-  const double speed = frontier_.SpeedFor(level_row_);
-  const double least = table_.Least(view, *planned_[0].job);
-  if (speed > 0 && least > 0) end += FromSeconds(left_out_s_ / (least * speed));
+  if (!complete_ && left_out_s_ > 0) {
+    const double speed = frontier_.SpeedFor(level_row_);
+    const double least = table_.Least(view, *planned_[0].job);
+    if (speed > 0 && least > 0) end += FromSeconds(left_out_s_ / (least * speed));
+  }
+  plan_end_ = end;
   return end;
 }
 
