@@ -203,9 +203,6 @@ void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, in
     for (const Gap& gap : cls.gaps) {
       Spot spot = SpotAt(gap.device.index(), gap.speed, std::max(gap.from, view.now), on);
       spot.in_gap = true;
-      if (only_best && spot.start > view.now && !out.empty() && out.front().finish <= spot.finish) {
-        continue;
-      }
       if (spot.late <= gap.until && on.memory <= memory_[gap.device.index()] &&
           admits(gap.device, spot.start)) {
         add(spot);
