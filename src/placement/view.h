@@ -155,6 +155,12 @@ struct ServiceView {
   bool padded = false;
   // Shares and profile points; nullptr: the policy makes its own from the estimator.
   const latency::ServiceModel* model = nullptr;
+
+  // 1 where none is given: devices are then counted.
+  double PriceOf(size_t device) const {
+    return device < price_per_hour.size() && price_per_hour[device] > 0 ? price_per_hour[device]
+                                                                        : 1;
+  }
 };
 
 }  // namespace hase::placement

@@ -28,8 +28,7 @@ ServiceAdapter::ServiceAdapter(const CapacityTable& table, AdaptOptions options)
 }
 
 double ServiceAdapter::PriceOf(DeviceId device) const {
-  const auto& prices = table_.view().price_per_hour;
-  return device.index() < prices.size() && prices[device.index()] > 0 ? prices[device.index()] : 1;
+  return table_.view().PriceOf(device.index());
 }
 
 double ServiceAdapter::CostOf(const Ledger& ledger) const {

@@ -40,9 +40,8 @@ class Provisioning {
   std::vector<Instance> Instances() const { return ledger_.Instances(); }
   double Cost() const {
     double sum = 0;
-    const auto& prices = table_.view().price_per_hour;
     for (uint32_t d = 0; d < ledger_.size(); ++d)
-      if (!ledger_.On(DeviceId(d)).empty()) sum += d < prices.size() ? prices[d] : 1;
+      if (!ledger_.On(DeviceId(d)).empty()) sum += table_.view().PriceOf(d);
     return sum;
   }
 
@@ -122,10 +121,6 @@ class Provisioning {
   Ledger ledger_;
 };
 
-double PriceOf(const ServiceView& view, size_t device) {
-  return device < view.price_per_hour.size() ? view.price_per_hour[device] : 1;
-}
-
 // All usable devices, those of `first` before the rest, the rest by price.
 std::vector<size_t> DeviceOrder(const ServiceView& view, DeviceTypeId first) {
   std::vector<size_t> order;
@@ -134,7 +129,7 @@ std::vector<size_t> DeviceOrder(const ServiceView& view, DeviceTypeId first) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     const bool fa = view.devices[a].type == first, fb = view.devices[b].type == first;
     if (fa != fb) return fa;
-    return PriceOf(view, a) < PriceOf(view, b);
+    return view.PriceOf(a) < view.PriceOf(b);
   });
   return order;
 }

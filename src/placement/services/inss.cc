@@ -42,8 +42,7 @@ std::vector<double> ThroughputWorth(const CapacityTable& table) {
 std::vector<double> PriceWorth(const ServiceView& view) {
   std::vector<double> worth(view.types.size(), 1.0);
   for (size_t i = 0; i < view.devices.size(); ++i)
-    worth[view.devices[i].type.index()] =
-        i < view.price_per_hour.size() && view.price_per_hour[i] > 0 ? view.price_per_hour[i] : 1;
+    worth[view.devices[i].type.index()] = view.PriceOf(i);
   return worth;
 }
 
@@ -171,16 +170,12 @@ std::unique_ptr<Ledger> MaxThroughput(Problem& problem) {
   return best;
 }
 
-double Price(const ServiceView& view, size_t device) {
-  return device < view.price_per_hour.size() ? view.price_per_hour[device] : 1;
-}
-
 // All sets of devices that differ in how many of each (type, price) they have, cheapest first.
 std::vector<std::pair<double, std::vector<bool>>> Subsets(const ServiceView& view,
                                                           const std::vector<bool>& allowed) {
   std::map<std::pair<uint32_t, double>, std::vector<size_t>> groups;
   for (size_t i = 0; i < view.devices.size(); ++i)
-    if (allowed[i]) groups[{view.devices[i].type.index(), Price(view, i)}].push_back(i);
+    if (allowed[i]) groups[{view.devices[i].type.index(), view.PriceOf(i)}].push_back(i);
   double count = 1;
   for (const auto& [key, members] : groups) count *= static_cast<double>(members.size() + 1);
   if (count > kMostSubsets) return {};
@@ -265,7 +260,7 @@ std::unique_ptr<Ledger> MinCost(Problem& problem, std::span<const double> rates)
   for (size_t portion = in_use.size() / 2; portion > 0; portion /= 2) {
     std::stable_sort(in_use.begin(), in_use.end(), [&](size_t a, size_t b) {
       const auto spare = [&](size_t i) {
-        return Price(view, i) * (best->Free(DeviceId(static_cast<uint32_t>(i))) + 1);
+        return view.PriceOf(i) * (best->Free(DeviceId(static_cast<uint32_t>(i))) + 1);
       };
       return spare(a) > spare(b);
     });

@@ -57,7 +57,7 @@ std::vector<Group> Groups(const ServiceView& view) {
   for (size_t d = 0; d < view.devices.size(); ++d) {
     const DeviceState& device = view.devices[d];
     if (!device.up) continue;
-    const double price = d < view.price_per_hour.size() ? view.price_per_hour[d] : 1;
+    const double price = view.PriceOf(d);
     Group& g = groups[{device.type.index(), price}];
     g.type = device.type;
     g.mode = DivisionMode(device.modes);
