@@ -19,7 +19,7 @@
 
 namespace hase::apps {
 
-constexpr int kBasicGraphs = 14;
+constexpr int kBasicGraphs = 10;
 // The file's bytes; `which` from 0.
 Result<std::string> BasicCalibrationGraph(int which);
 // The file's bytes. The same seed gives the same graph.

@@ -67,6 +67,25 @@ Status ScoreModels(const Evidence& evidence, const cluster::DeviceType& type,
 
 }  // namespace
 
+void FillReuse(std::vector<Sample>& samples, const KernelsOf& kernels) {
+  std::map<std::pair<std::string, int64_t>, std::multimap<std::string, model::Reuse>> lists;
+  for (Sample& s : samples) {
+    if (s.whole_model || s.source != "profile" || s.kernel.reuse != model::Reuse{}) continue;
+    const auto [entry, fresh] = lists.try_emplace({s.model, s.batch});
+    if (fresh) {
+      if (const auto list = kernels(s.model, s.batch)) {
+        for (const auto& kernel : (*list)->kernels) {
+          entry->second.emplace(kernel.name, kernel.reuse);
+        }
+      }
+    }
+    const auto found = entry->second.find(s.kernel.name);
+    if (found == entry->second.end()) continue;
+    s.kernel.reuse = found->second;
+    entry->second.erase(found);  // of several with one name each takes its own
+  }
+}
+
 Result<CpuEvaluation> EvaluateCpu(const std::vector<Sample>& samples,
                                   const cluster::DeviceType& type, const KernelsOf& kernels,
                                   bool sweep) {

@@ -34,6 +34,10 @@ constexpr double kLeastKernelUs = 20;
 using KernelsOf =
     std::function<Result<const model::ModelKernels*>(const std::string& model, int64_t batch)>;
 
+// Gives profiled kernels without it their reuse (Kernel::reuse), by name from the kernel lists:
+// rows of older stores lack it. Models that `kernels` does not know stay as they are.
+void FillReuse(std::vector<Sample>& samples, const KernelsOf& kernels);
+
 // `samples`: profiles of one machine; only those of `type` (a CPU partition) count. `sweep`: use
 // the samples of `hase calibrate`. Error if fewer than two families were profiled.
 Result<CpuEvaluation> EvaluateCpu(const std::vector<Sample>& samples,

@@ -1,7 +1,10 @@
 #include "latency/cpu_kernel_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "base/hash.h"
@@ -13,10 +16,12 @@ namespace {
 using model::Kernel;
 using model::OpClass;
 
-constexpr double kDispatchUs = 1.5;  // of ONNX Runtime's executor per node; profiles show 1–2 µs
-constexpr double kSameWarmth = 0.25;
+constexpr double kDispatchUs = 1.5;   // of ONNX Runtime's executor per node; profiles show 1–2 µs
+constexpr double kSameWarmth = 0.25;  // of coordinates that are octaves halved
+constexpr double kLeastTrafficUs = 8;
 constexpr double kLeastScoredUs = 20, kFewScored = 10, kP90 = 1.2816;
 constexpr size_t kMostScored = 500;
+constexpr double kConvolutionScale = 0.7;
 constexpr int kVector = 16;  // floats of an AVX-512 register = channels of a block
 
 double Log2(double value) { return std::log2(std::max(value, 1.0)); }
@@ -57,7 +62,7 @@ std::vector<double> WindowCoordinates(const Kernel& k) {
           Log2(area) / 6,
           Log2(d(k.window.stride[0])) / 2,
           Log2(d(h * w)) / 4,
-          k.fused_add ? 2.0 : 0.0,
+          k.fused_add ? 0.6 : 0.0,
           ci < kVector ? 1.25 : 0.0,
           Slack(w, 6) / 1.5,
           Slack(co_blocks, 4) / 1.5,
@@ -93,19 +98,25 @@ std::vector<double> PlainCoordinates(const Kernel& k) {
   return x;
 }
 
-// How far the caches have been left behind: matrices read the weights, which all else of a run
-// comes between; other work reads what was just written, among the activations alone. Convolutions
-// compute on what they read, so it matters less.
-double Warmth(const Kernel& k, const WorkingSet& set) {
-  const bool matrix = k.op_class == OpClass::kGemm || k.op_class == OpClass::kAttention;
-  const double mib = (set.activations + (matrix ? set.weights : 0)) / (1 << 20);
-  return std::log2(std::clamp(mib, 0.5, 180.0)) / (k.op_class == OpClass::kConv ? 8 : 2);
+// Copies, layout changes and pools do little else than to move memory.
+bool KnownByReuse(OpClass c) { return c == OpClass::kDataMovement || c == OpClass::kPool; }
+// Works on its data long enough that the time to fetch it comes on top.
+bool Computes(OpClass c) {
+  return model::IsConvolution(c) || c == OpClass::kGemm || c == OpClass::kAttention;
 }
+// Moves memory and computes next to nothing: what the prices of traffic are fitted to.
+bool IsTraffic(OpClass c) {
+  return c == OpClass::kDataMovement || c == OpClass::kBatchNorm || c == OpClass::kBinary ||
+         c == OpClass::kActivation;
+}
+
+double MiB(double bytes) { return bytes / (1 << 20); }
 
 LocalRegressor::Options OptionsOf(OpClass c) {
   LocalRegressor::Options options;
+  options.noise = 0.015;
   if (model::IsConvolution(c)) return options;
-  options.noise = 0.01;
+  options.noise = 0.04;
   options.neighbours = 32;
   return options;
 }
@@ -139,10 +150,24 @@ WorkingSets WorkingSetsOf(std::span<const Sample* const> samples) {
   return sets;
 }
 
+std::vector<double> WarmthCoordinates(const Kernel& k, const WorkingSet& set) {
+  if (KnownByReuse(k.op_class)) {
+    const ReuseOctaves octaves = OctavesOf(k, MiB(set.activations));
+    return {octaves.activations / 3, octaves.output};
+  }
+  // Matrices read the weights, which all else of a run comes between; other work reads what was
+  // just written, among the activations alone. Convolutions compute on what they read, so it
+  // matters less.
+  const bool matrix = k.op_class == OpClass::kGemm || k.op_class == OpClass::kAttention;
+  const double mib = MiB(set.activations + (matrix ? set.weights : 0));
+  return {std::log2(std::clamp(mib, 0.5, 180.0)) / (k.op_class == OpClass::kConv ? 8 : 2)};
+}
+
 std::vector<double> CpuCoordinates(const Kernel& k, const WorkingSet& set) {
   std::vector<double> x;
   if (model::IsConvolution(k.op_class)) {
     x = WindowCoordinates(k);
+    for (double& value : x) value *= kConvolutionScale;
   } else if (k.op_class == OpClass::kPool) {
     x = WindowCoordinates(k);
     AppendIdentity(k.op, 1.0, x);
@@ -151,7 +176,7 @@ std::vector<double> CpuCoordinates(const Kernel& k, const WorkingSet& set) {
   } else {
     x = PlainCoordinates(k);
   }
-  x.push_back(Warmth(k, set));
+  std::ranges::copy(WarmthCoordinates(k, set), std::back_inserter(x));
   return x;
 }
 
@@ -159,17 +184,23 @@ CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double fl
                                double bytes_per_us)
     : peak_flops_per_us_(flops_per_us), bytes_per_us_(bytes_per_us) {
   deviation_.fill(1);
+  const WorkingSets sets = WorkingSetsOf(samples);
   struct Merged {
     const Sample* sample;
     std::vector<double> us;
   };
-  // One point per (geometry, model): leaving a model out must leave others' points whole.
+  // One point per (geometry, warmth, model): leaving a model out must leave others' points whole.
   std::vector<Merged> merged;
   std::unordered_map<std::string, size_t> index;
   for (const Sample* s : samples) {
     if (s->whole_model || s->latency_us <= 0) continue;
-    const auto key = model::GeometryKey(s->kernel);
-    const auto [it, fresh] = index.emplace(key + '\n' + s->model, merged.size());
+    std::string key = model::GeometryKey(s->kernel) + '\n' + s->model;
+    if (KnownByReuse(s->kernel.op_class)) {
+      for (const double w : WarmthCoordinates(s->kernel, sets.at({s->model, s->batch}))) {
+        key += fmt::format("|{}", std::lround(2 * w));
+      }
+    }
+    const auto [it, fresh] = index.emplace(std::move(key), merged.size());
     if (fresh) merged.push_back({s, {}});
     merged[it->second].us.push_back(s->latency_us);
     groups_.emplace(s->model, static_cast<uint32_t>(groups_.size()));
@@ -185,17 +216,26 @@ CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double fl
   }
   if (!flop_rates.empty()) peak_flops_per_us_ = Best(std::move(flop_rates));
   if (!byte_rates.empty()) bytes_per_us_ = Best(std::move(byte_rates));
-  const WorkingSets sets = WorkingSetsOf(samples);
+  std::vector<std::pair<CpuTraffic::Bytes, double>> traffic;
+  for (const auto& m : merged) {
+    const double us = MedianOf(m.us);
+    const Kernel& kernel = m.sample->kernel;
+    if (us < kLeastTrafficUs || !IsTraffic(kernel.op_class)) continue;
+    const WorkingSet& set = sets.at({m.sample->model, m.sample->batch});
+    traffic.emplace_back(CpuTraffic::BytesOf(kernel, OctavesOf(kernel, MiB(set.activations))),
+                         us - kDispatchUs);
+  }
+  traffic_ = CpuTraffic(traffic);
   for (int c = 0; c < model::kOpClassCount; ++c) {
     classes_[static_cast<size_t>(c)] = LocalRegressor(OptionsOf(static_cast<OpClass>(c)));
   }
   for (const auto& m : merged) {
     const Kernel& kernel = m.sample->kernel;
     const double us = std::max(MedianOf(m.us), 0.5);
-    const double residual = std::log(us / Baseline(kernel));
-    const uint32_t group = groups_.at(m.sample->model);
     const WorkingSet& set = sets.at({m.sample->model, m.sample->batch});
-    exact_[model::GeometryKey(kernel)].push_back({us, group, Warmth(kernel, set)});
+    const double residual = std::log(us / Baseline(kernel, set));
+    const uint32_t group = groups_.at(m.sample->model);
+    exact_[model::GeometryKey(kernel)].push_back({us, group, WarmthCoordinates(kernel, set)});
     classes_[static_cast<size_t>(kernel.op_class)].Add(CpuCoordinates(kernel, set), residual,
                                                        group);
     all_.Add(PlainCoordinates(kernel), residual, group);
@@ -203,10 +243,13 @@ CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double fl
   }
 }
 
-double CpuKernelModel::Baseline(const Kernel& k) const {
-  return std::max(static_cast<double>(k.flops) / peak_flops_per_us_,
-                  static_cast<double>(k.bytes()) / bytes_per_us_) +
-         kDispatchUs;
+double CpuKernelModel::Baseline(const Kernel& k, const WorkingSet& set) const {
+  const double compute = static_cast<double>(k.flops) / peak_flops_per_us_;
+  if (Computes(k.op_class)) {
+    const auto octaves = OctavesOf(k, MiB(set.activations));
+    return compute + traffic_.Us(CpuTraffic::BytesOf(k, octaves)) + kDispatchUs;
+  }
+  return std::max(compute, static_cast<double>(k.bytes()) / bytes_per_us_) + kDispatchUs;
 }
 
 std::vector<uint32_t> CpuKernelModel::Groups(std::span<const std::string> models) const {
@@ -220,13 +263,17 @@ std::vector<uint32_t> CpuKernelModel::Groups(std::span<const std::string> models
 CpuKernelTime CpuKernelModel::Predict(const Kernel& kernel, const WorkingSet& set,
                                       std::span<const std::string> without) const {
   CpuKernelTime out;
-  out.baseline_us = Baseline(kernel);
+  out.baseline_us = Baseline(kernel, set);
   const auto groups = Groups(without);
   if (const auto it = exact_.find(model::GeometryKey(kernel)); it != exact_.end()) {
     std::vector<double> us;
+    const auto warmth = WarmthCoordinates(kernel, set);
     for (const auto& point : it->second) {
-      // In a model of very different size the same geometry is another measurement.
-      if (std::abs(point.warmth - Warmth(kernel, set)) > kSameWarmth) continue;
+      // Where the memory is much warmer or colder the same geometry is another measurement.
+      double apart = 0;
+      for (size_t i = 0; i < warmth.size(); ++i)
+        apart = std::max(apart, std::abs(point.warmth[i] - warmth[i]));
+      if (apart > kSameWarmth) continue;
       if (std::ranges::find(groups, point.group) == groups.end()) us.push_back(point.us);
     }
     if (!us.empty()) {

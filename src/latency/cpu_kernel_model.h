@@ -1,6 +1,8 @@
 // CpuKernelModel: how long one kernel takes on this machine's CPU, from kernels measured on it.
 //
-//   t = baseline(kernel) · exp(r),   baseline = max(flops / peak, bytes / bandwidth) + dispatch
+//   t = baseline(kernel) · exp(r)
+//   baseline = flops / peak + traffic + dispatch          convolutions and matrices
+//            = max(flops / peak, bytes / bandwidth) + dispatch         all else
 //
 // r is interpolated between measured kernels of the same op class in the space of log geometry
 // (local_regressor.h); a kernel whose very geometry was measured keeps its measurement. peak and
@@ -9,9 +11,11 @@
 // width 16 on AVX-512, output rows in steps of 6, filters in blocks of 4 vectors): partly filled
 // blocks are features of their own.
 //
-// The same kernel takes up to three times as long in a large model as in a small one: there its
-// input, the buffer it writes and its weights have left the caches since they were last touched. So
-// how much memory its model works on is a coordinate too (WorkingSet).
+// The same kernel takes up to three times as long where its input, the buffer it writes or its
+// weights have left the caches since they were last touched. So how much memory was touched since
+// (Kernel::reuse) is in the traffic of convolutions and matrices (cpu_traffic.h) and a coordinate
+// of copies, layout changes and pools. The others keep to how much memory their model works on
+// (WorkingSet), which told more of them; it stands in for kernels whose reuse is not known, too.
 //
 // Not modelled: NUMA, hyper-threads, clock changes with the width of the vectors.
 #pragma once
@@ -25,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "latency/cpu_traffic.h"
 #include "latency/local_regressor.h"
 #include "latency/sample.h"
 
@@ -75,14 +80,15 @@ class CpuKernelModel {
   struct Point {
     double us = 0;
     uint32_t group = 0;
-    double warmth = 0;  // coordinate of its working set
+    std::vector<double> warmth;  // coordinates
   };
-  double Baseline(const model::Kernel& kernel) const;
+  double Baseline(const model::Kernel& kernel, const WorkingSet& set) const;
   std::vector<uint32_t> Groups(std::span<const std::string> models) const;
 
   size_t kernels_ = 0;
   double peak_flops_per_us_;
   double bytes_per_us_;
+  CpuTraffic traffic_;
   std::array<LocalRegressor, model::kOpClassCount> classes_;
   LocalRegressor all_;  // op classes without samples of their own: a typical residual
   std::unordered_map<std::string, std::vector<Point>> exact_;  // by geometry, batch included
@@ -93,5 +99,7 @@ class CpuKernelModel {
 // Coordinates of a kernel in its op class's space, divided by length scales. Same size for every
 // kernel of a class.
 std::vector<double> CpuCoordinates(const model::Kernel& kernel, const WorkingSet& set);
+// Those of them that tell how warm its memory is, the last ones.
+std::vector<double> WarmthCoordinates(const model::Kernel& kernel, const WorkingSet& set);
 
 }  // namespace hase::latency

@@ -12,7 +12,8 @@ namespace {
 constexpr double kOwnErrorCorrelation =
     0.15;  // between unlike kernels of one model, measured on CPU
 
-// Distinct kernels of a model, and for each kernel which of them it is.
+// Distinct kernels of a model, and for each kernel which of them it is. Kernels of one geometry
+// whose memory is half an octave warmer or colder are not the same.
 struct Distinct {
   std::vector<const model::Kernel*> kernels;
   std::vector<size_t> of;
@@ -24,7 +25,11 @@ Distinct FindDistinct(const model::ModelKernels& model) {
   std::unordered_map<std::string, size_t> index;
   d.of.reserve(model.kernels.size());
   for (const auto& kernel : model.kernels) {
-    const auto [it, fresh] = index.emplace(model::GeometryKey(kernel), d.kernels.size());
+    std::string key = model::GeometryKey(kernel);
+    for (const int64_t reuse : {kernel.reuse.activations, kernel.reuse.output}) {
+      if (reuse > 0) key += static_cast<char>('A' + std::lround(2 * std::log2(reuse)) % 128);
+    }
+    const auto [it, fresh] = index.emplace(std::move(key), d.kernels.size());
     if (fresh) {
       d.kernels.push_back(&kernel);
       d.count.push_back(0);

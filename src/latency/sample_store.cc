@@ -3,14 +3,14 @@
 #include <fmt/core.h>
 #include <sqlite3.h>
 
-#include <charconv>
 #include <iterator>
+
+#include "latency/kernel_text.h"
 
 namespace hase::latency {
 namespace {
 
 using model::Kernel;
-using model::Shape;
 
 constexpr const char* kSchema = R"(
 CREATE TABLE samples (
@@ -35,71 +35,20 @@ CREATE TABLE benches (
   host_to_device_gb_s REAL NOT NULL);
 PRAGMA user_version = 1;
 )";
+// How warm a kernel's memory was; 0 in rows of before.
+constexpr const char* kSecondSchema = R"(
+ALTER TABLE samples ADD COLUMN reuse_activations INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE samples ADD COLUMN reuse_weights INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE samples ADD COLUMN reuse_output INTEGER NOT NULL DEFAULT 0;
+PRAGMA user_version = 2;
+)";
 
 constexpr const char* kColumns =
     "model, whole_model, batch, device, runtime, source, latency_us, spread, repeats, share_milli, "
     "memory_load_bytes, memory_run_bytes, load_time_ns, name, op, op_class, precision, inputs, "
     "output, window, fused_add, activation, flops, bytes_activations, bytes_weights, "
-    "bytes_written, m, n, k, gemm_batch";
-
-std::string ShapeText(const Shape& shape) {
-  std::string text;
-  for (const int64_t d : shape) text += fmt::format("{}{}", text.empty() ? "" : "x", d);
-  return text;
-}
-
-std::vector<int64_t> Numbers(std::string_view text) {
-  std::vector<int64_t> numbers;
-  const char* p = text.data();
-  const char* const end = p + text.size();
-  while (p < end) {
-    int64_t value = 0;
-    const auto [next, code] = std::from_chars(p, end, value);
-    if (code == std::errc()) numbers.push_back(value);
-    p = code == std::errc() ? next : p + 1;
-    if (p < end && code == std::errc()) ++p;  // the separator
-  }
-  return numbers;
-}
-
-std::string InputsText(const std::vector<Shape>& inputs) {
-  std::string text;
-  for (size_t i = 0; i < inputs.size(); ++i) text += (i ? ";" : "") + ShapeText(inputs[i]);
-  return text;
-}
-
-std::vector<Shape> ParseInputs(std::string_view text) {
-  std::vector<Shape> inputs;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(';'), text.size());
-    inputs.push_back(Numbers(text.substr(0, end)));
-    text.remove_prefix(end);
-    if (!text.empty()) {
-      text.remove_prefix(1);
-      if (text.empty()) inputs.emplace_back();
-    }
-  }
-  return inputs;
-}
-
-std::string WindowText(const model::Window& w) {
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{}", w.kernel[0], w.kernel[1], w.stride[0],
-                     w.stride[1], w.pad[0], w.pad[1], w.pad[2], w.pad[3], w.dilation[0],
-                     w.dilation[1], w.groups);
-}
-
-model::Window ParseWindow(std::string_view text) {
-  const auto v = Numbers(text);
-  model::Window w;
-  if (v.size() != 11) return w;
-  const auto at = [&](size_t i) { return static_cast<int32_t>(v[i]); };
-  w.kernel = {at(0), at(1)};
-  w.stride = {at(2), at(3)};
-  w.pad = {at(4), at(5), at(6), at(7)};
-  w.dilation = {at(8), at(9)};
-  w.groups = at(10);
-  return w;
-}
+    "bytes_written, m, n, k, gemm_batch, reuse_activations, reuse_weights, reuse_output";
+constexpr int kColumnCount = 33;
 
 // One prepared statement; finalised by itself.
 class Statement {
@@ -166,8 +115,9 @@ void BindSample(Statement& s, const Sample& sample) {
   s.Bind(WindowText(k.window));
   s.Bind(k.fused_add ? 1 : 0);
   s.Bind(k.activation);
-  for (const int64_t value : {k.flops, k.bytes_activations, k.bytes_weights, k.bytes_written, k.m,
-                              k.n, k.k, k.gemm_batch}) {
+  for (const int64_t value :
+       {k.flops, k.bytes_activations, k.bytes_weights, k.bytes_written, k.m, k.n, k.k, k.gemm_batch,
+        k.reuse.activations, k.reuse.weights, k.reuse.output}) {
     s.Bind(value);
   }
 }
@@ -194,12 +144,13 @@ Result<Sample> ReadSample(Statement& s) {
   HASE_ASSIGN_OR_RETURN(k.op_class, model::ParseOpClass(s.Text()));
   HASE_ASSIGN_OR_RETURN(k.precision, model::ParsePrecision(s.Text()));
   k.inputs = ParseInputs(s.Text());
-  k.output = Numbers(s.Text());
+  k.output = ParseShape(s.Text());
   k.window = ParseWindow(s.Text());
   k.fused_add = s.Integer() != 0;
   k.activation = s.Text();
-  for (int64_t* value : {&k.flops, &k.bytes_activations, &k.bytes_weights, &k.bytes_written, &k.m,
-                         &k.n, &k.k, &k.gemm_batch}) {
+  for (int64_t* value :
+       {&k.flops, &k.bytes_activations, &k.bytes_weights, &k.bytes_written, &k.m, &k.n, &k.k,
+        &k.gemm_batch, &k.reuse.activations, &k.reuse.weights, &k.reuse.output}) {
     *value = s.Integer();
   }
   return sample;
@@ -271,8 +222,9 @@ struct SampleStore::Database {
       return Invalid(fmt::format("{}: written by a newer HASE (version {}, this one knows {})",
                                  file, version, kVersion));
     }
-    if (version < 1) {
-      if (auto made = Run(kSchema, "create tables"); !made) {
+    constexpr const char* kSteps[kVersion] = {kSchema, kSecondSchema};
+    for (; version < kVersion; ++version) {
+      if (auto made = Run(kSteps[version], "create tables"); !made) {
         (void)Run("ROLLBACK", "undo");
         return made;
       }
@@ -304,7 +256,7 @@ Status SampleStore::Append(std::span<const Sample> samples, int clock_mhz) {
   HASE_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE", "append samples"));
   const auto rows = [&]() -> Status {
     std::string marks = "?, ?";
-    for (int i = 0; i < 30; ++i) marks += ", ?";
+    for (int i = 0; i < kColumnCount; ++i) marks += ", ?";
     Statement s(
         database_->db,
         fmt::format("INSERT INTO samples (machine, clock_mhz, {}) VALUES ({})", kColumns, marks));

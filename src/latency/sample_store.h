@@ -29,7 +29,7 @@ struct SampleQuery {
 
 class SampleStore {
  public:
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
 
   // Opens or creates. `machine` is the fingerprint rows are written with and filtered by. Errors
   // name the file: not a database, damaged, written by a newer HASE, disk full, not writable.

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kSmallest = 256;
 constexpr int64_t kMostWaste = int64_t{128} << 20;
+constexpr int64_t kGap = int64_t{1} << 20;   // between regions
 constexpr int64_t kMost = int64_t{1} << 61;  // beyond any machine: sums stop here
 
 }  // namespace
@@ -47,7 +48,8 @@ void Arena::Free(int handle) {
 }
 
 int Arena::Extend(int64_t size) {
-  chunks_.push_back({.size = size});
+  chunks_.push_back({.size = size, .address = end_});
+  end_ = std::min(end_ + std::min(size, kMost) + kGap, kMost);
   reserved_ = std::min(reserved_ + std::min(size, kMost), kMost);
   return static_cast<int>(chunks_.size()) - 1;
 }
@@ -56,6 +58,7 @@ void Arena::Split(int index, int64_t size) {
   const int rest = static_cast<int>(chunks_.size());
   Chunk tail = chunks_[static_cast<size_t>(index)];
   tail.size -= size;
+  tail.address += size;
   tail.free = true;
   tail.previous = index;
   if (tail.next >= 0) chunks_[static_cast<size_t>(tail.next)].previous = rest;

@@ -9,6 +9,7 @@
 // added.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -22,6 +23,8 @@ class Arena {
   int Allocate(int64_t bytes);  // bytes >= 0; a handle for Free
   void Free(int handle);
 
+  // Where an allocated buffer lies; regions do not touch each other.
+  int64_t address(int handle) const { return chunks_[static_cast<size_t>(handle)].address; }
   // Bytes of all regions. Each was added for a buffer of its size, so all of it is resident.
   int64_t reserved() const { return reserved_; }
 
@@ -30,6 +33,7 @@ class Arena {
     int64_t size = 0;
     bool free = false;
     int previous = -1, next = -1;  // neighbours in the region
+    int64_t address = 0;
   };
 
   int Extend(int64_t size);
@@ -39,6 +43,7 @@ class Arena {
   std::vector<Chunk> chunks_;
   std::set<std::pair<int64_t, int>> free_;  // (size, chunk)
   int64_t reserved_ = 0;
+  int64_t end_ = 0;  // of the last region
 };
 
 }  // namespace hase::model

@@ -68,6 +68,13 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
+// Bytes that a run touches between a kernel's use of its operands and the use of the same memory
+// before it, geometric means over the operands' bytes (reuse.h). 0 = not known, or no such operand.
+struct Reuse {
+  int64_t activations = 0, weights = 0, output = 0;
+  bool operator==(const Reuse&) const = default;
+};
+
 struct Kernel {
   // The name under which the runtime's profiler reports it where that is known (ort-cpu), else the
   // graph node's (the first one's, where nodes were fused).
@@ -88,6 +95,7 @@ struct Kernel {
   // m = batch · out_h · out_w, n = out channels per group, k = in channels per group · kernel area,
   // gemm_batch = groups.
   int64_t m = 0, n = 0, k = 0, gemm_batch = 0;
+  Reuse reuse;  // ort-cpu only; no part of the geometry
 
   int64_t bytes() const { return bytes_activations + bytes_weights + bytes_written; }
   double intensity() const;  // flops per byte
@@ -97,7 +105,8 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-// Text that two kernels share exactly if they are the same launch (everything but the name).
+// Text that two kernels share exactly if they are the same launch (everything but the name and
+// how warm its memory is).
 std::string GeometryKey(const Kernel& kernel, bool with_batch = true);
 
 struct MemoryTerms {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "model/operators.h"
+#include "model/reuse.h"
 
 namespace hase::model {
 namespace {
@@ -311,7 +312,14 @@ Result<ModelKernels> Resolve(const Graph& graph, Runtime runtime, Precision prec
                      .memory = {}};
   Count macs;
   Count flops;
-  for (const Node& node : graph.nodes) {
+  std::vector<Reuse> reuse;
+  if (runtime == Runtime::kOrtCpu) {
+    BufferPlan plan(graph, precision, batch);
+    HASE_RETURN_IF_ERROR(plan.Make());
+    reuse = ReuseOf(graph, plan, precision, batch);
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
     if (node.silent) continue;
     HASE_ASSIGN_OR_RETURN(Kernel kernel, ResolveKernel(graph, node, precision, batch));
     flops = flops + Count{kernel.flops};
@@ -320,6 +328,7 @@ Result<ModelKernels> Resolve(const Graph& graph, Runtime runtime, Precision prec
       return Invalid(fmt::format("node '{}': the model's total work overflows 64 bits at batch {}",
                                  node.name, batch));
     }
+    if (!reuse.empty()) kernel.reuse = reuse[i];
     model.kernels.push_back(std::move(kernel));
   }
   model.macs = macs.value;

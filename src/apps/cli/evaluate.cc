@@ -256,7 +256,9 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
     return EvaluateCpu({.device = f.devices,
                         .state = f.state,
                         .cluster = f.cluster,
-                        .rows = f.record,
+                        .rows = flags.residuals,
+                        .record = f.record,
+                        .replay = f.replay,
                         .json = flags.json});
   }
   if (flags.data.empty()) return Usage("--data names no folder (see hase evaluate --help)");
@@ -377,7 +379,8 @@ Action SetUpEvaluate(CLI::App& command) {
                      "Training rows per ensemble where it retrains (0 = all)");
   command.add_option("--threads", flags->threads, "Threads where it retrains")
       ->check(CLI::Range(1, 256));
-  command.add_option("--residuals", flags->residuals, "Write the errors, sampled, as CSV");
+  command.add_option("--residuals", flags->residuals,
+                     "Write the errors as CSV (sampled, but for --cpu)");
   command.add_option("--html", flags->html, "Write a page with charts and the worst kernels");
   command.add_flag("--models", flags->models,
                    "Score whole models against published tables instead of kernels");
@@ -396,9 +399,9 @@ Action SetUpEvaluate(CLI::App& command) {
   command.add_option("--stranger", flags->load_flags.stranger,
                      "--load: the program hase_stranger (default: beside hase)");
   command.add_option("--record", flags->load_flags.record,
-                     "--cpu, --load: write the rows to this file");
+                     "--cpu, --load: write what was measured to this file");
   command.add_option("--replay", flags->load_flags.replay,
-                     "--load: score recorded rows instead of measuring");
+                     "--cpu, --load: score a recording instead of this machine");
   command.add_option("--cluster", flags->load_flags.cluster,
                      "--cpu, --load: cluster.yaml (default: this machine)");
   command.add_option("--state", flags->load_flags.state, "--cpu, --load: state folder");

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "latency/cpu_evaluation.h"
+#include "latency/cpu_recording.h"
 #include "model/library.h"
 
 namespace hase::cli {
@@ -65,9 +66,8 @@ std::string RowsOf(const latency::CpuEvaluation& e, bool sweep) {
   return text;
 }
 
-}  // namespace
-
-Result<int> EvaluateCpu(const EvaluateCpuFlags& flags) {
+// This machine's profiles and sweep of one partition.
+Result<latency::CpuRecording> Measured(const EvaluateCpuFlags& flags, cluster::DeviceType* type) {
   HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
   HASE_ASSIGN_OR_RETURN(const auto store, OpenSamples(flags.state, machine));
   HASE_RETURN_IF_ERROR(TakeMeasuredBenches(machine, store));
@@ -76,8 +76,26 @@ Result<int> EvaluateCpu(const EvaluateCpuFlags& flags) {
   if (!flags.device.empty()) {
     HASE_ASSIGN_OR_RETURN(id, FindDevice(machine.cluster, flags.device));
   }
-  const auto& type = machine.cluster.types[machine.cluster.devices[id.index()].type.index()];
-  HASE_ASSIGN_OR_RETURN(const auto samples, store.Query({.device = type.name}));
+  *type = machine.cluster.types[machine.cluster.devices[id.index()].type.index()];
+  latency::CpuRecording out{machine.fingerprint, type->name, {}};
+  HASE_ASSIGN_OR_RETURN(auto samples, store.Query({.device = type->name}));
+  for (auto& s : samples) {
+    if (s.source == "profile" || s.source == "calibrate") out.samples.push_back(std::move(s));
+  }
+  return out;
+}
+
+Result<latency::CpuRecording> Replayed(const EvaluateCpuFlags& flags, cluster::DeviceType* type) {
+  HASE_ASSIGN_OR_RETURN(const auto text, ReadFile(flags.replay));
+  HASE_ASSIGN_OR_RETURN(auto recording, latency::ParseCpuRecording(flags.replay, text));
+  type->name = recording.device;
+  type->spec.kind = cluster::DeviceKind::kCpu;
+  return recording;
+}
+
+}  // namespace
+
+Result<int> EvaluateCpu(const EvaluateCpuFlags& flags) {
   HASE_ASSIGN_OR_RETURN(const auto data, DataDir());
   model::ModelLibrary library(data);
   const auto kernels = [&](const std::string& name,
@@ -85,6 +103,14 @@ Result<int> EvaluateCpu(const EvaluateCpuFlags& flags) {
     HASE_ASSIGN_OR_RETURN(const ModelId model, library.Intern({.name = name, .runtime = {}}));
     return library.Kernels(model, model::Runtime::kOrtCpu, batch);
   };
+  cluster::DeviceType type;
+  HASE_ASSIGN_OR_RETURN(auto profiles,
+                        flags.replay.empty() ? Measured(flags, &type) : Replayed(flags, &type));
+  auto& samples = profiles.samples;
+  latency::FillReuse(samples, kernels);
+  if (!flags.record.empty()) {
+    HASE_RETURN_IF_ERROR(WriteFileAtomically(flags.record, ToJsonLines(profiles)));
+  }
   std::vector<Group> groups;
   int swept = 0;
   std::string rows = kRowsHeader;
@@ -100,7 +126,7 @@ Result<int> EvaluateCpu(const EvaluateCpuFlags& flags) {
   if (flags.json) {
     auto list = ordered_json::array();
     for (const auto& g : groups) list.push_back(ToJson(g));
-    fmt::print("{}\n", ordered_json{{"machine", machine.fingerprint},
+    fmt::print("{}\n", ordered_json{{"machine", profiles.machine},
                                     {"device", type.name},
                                     {"sweep_kernels", swept},
                                     {"groups", list}}
@@ -108,7 +134,7 @@ Result<int> EvaluateCpu(const EvaluateCpuFlags& flags) {
     return 0;
   }
   fmt::print("{} on {}; each family predicted from the others' profiles; sweep: {} kernels\n\n",
-             type.name, machine.fingerprint, swept);
+             type.name, profiles.machine, swept);
   fmt::print("{:<8} {:<8} {:<16} {:>5} {:>7} {:>8} {:>7} {:>6} {:>6}\n", "sweep", "of", "group",
              "rows", "MAPE %", "median %", "R2 log", "cover", "width");
   for (const auto& g : groups) {

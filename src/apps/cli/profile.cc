@@ -116,6 +116,11 @@ Action SetUpProfile(CLI::App& command) {
   command.add_option("--state", flags->plan.state, "State folder");
   command.add_option("--time-limit-s", flags->time_limit_s, "Greatest time of running one pair")
       ->check(CLI::Range(0.001, 3600.0));
+  command
+      .add_option("--rounds", flags->plan.rounds,
+                  "Measure each pair in so many fresh workers and keep medians")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
   command.add_flag("!--no-calibrate", flags->plan.calibrate,
                    "Leave out the sweep of kernels that a device never calibrated gets");
   command.add_flag("--force", flags->plan.force, "Measure again what is stored");

@@ -134,6 +134,7 @@ class Profiler {
     request.device = type;
     request.kernel_times = kernels;
     request.scratch = state_;
+    request.rounds = plan_.rounds;
     request.measure.min_time = plan_.min_time;
     request.measure.max_time = plan_.max_time;
     if (!kernels) request.measure.min_runs = 3;

@@ -25,6 +25,7 @@ struct ProfilePlan {
   int probes = 2;
   bool force = false;     // measure again what is stored
   bool calibrate = true;  // measure the basic sweep of kernels where there is none
+  int rounds = 1;         // workers of each kind per pair; medians over them
   Nanos min_time = FromMillis(500);
   Nanos max_time = FromSeconds(10);
   std::string state;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <unordered_map>
@@ -68,6 +69,35 @@ std::vector<const model::ort::NodeTime*> Match(const model::ModelKernels& kernel
 
 }  // namespace
 
+std::vector<model::ort::NodeTime> MedianNodes(
+    const std::vector<std::vector<model::ort::NodeTime>>& rounds) {
+  if (rounds.empty()) return {};
+  std::unordered_map<std::string, std::vector<const model::ort::NodeTime*>> by_name;
+  for (const auto& round : rounds) {
+    for (const auto& node : round) by_name[node.name].push_back(&node);
+  }
+  const auto median = [](std::vector<double> values) {
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, at);
+    return *at;
+  };
+  std::vector<model::ort::NodeTime> nodes = rounds.front();
+  for (auto& node : nodes) {
+    std::vector<double> p10, p50, p90;
+    node.runs = 0;
+    for (const auto* one : by_name.at(node.name)) {
+      p10.push_back(one->p10_us);
+      p50.push_back(one->p50_us);
+      p90.push_back(one->p90_us);
+      node.runs += one->runs;
+    }
+    node.p10_us = median(std::move(p10));
+    node.p50_us = median(std::move(p50));
+    node.p90_us = median(std::move(p90));
+  }
+  return nodes;
+}
+
 ProfileResult Reconcile(const model::ModelKernels& kernels,
                         const std::vector<model::ort::NodeTime>& nodes, double whole_us) {
   double total = 0, matched = 0;
@@ -100,12 +130,23 @@ Result<ProfileResult> ProfileModel(const Partition& partition, const ProfileRequ
   LoadRequest load;
   load.model = request.onnx.string();
   load.batch = request.kernels->batch;
-  HASE_ASSIGN_OR_RETURN(const Measurement whole, Measure(partition, load, request.measure));
+  std::vector<Measurement> wholes;
+  std::vector<std::vector<model::ort::NodeTime>> nodes;
+  for (int round = 0; round < std::max(request.rounds, 1); ++round) {
+    load.profile_prefix.clear();
+    HASE_ASSIGN_OR_RETURN(Measurement whole, Measure(partition, load, request.measure));
+    wholes.push_back(std::move(whole));
+    if (!request.kernel_times) continue;
+    load.profile_prefix = (request.scratch / fmt::format("ort-profile-{}", getpid())).string();
+    HASE_ASSIGN_OR_RETURN(Measurement profiled, Measure(partition, load, request.measure));
+    nodes.push_back(std::move(profiled.nodes));
+  }
+  const auto middle = wholes.begin() + static_cast<std::ptrdiff_t>(wholes.size() / 2);
+  std::ranges::nth_element(wholes, middle, {}, &Measurement::typical);
+  const Measurement& whole = *middle;
   ProfileResult result;
   if (request.kernel_times) {
-    load.profile_prefix = (request.scratch / fmt::format("ort-profile-{}", getpid())).string();
-    HASE_ASSIGN_OR_RETURN(const Measurement profiled, Measure(partition, load, request.measure));
-    result = Reconcile(*request.kernels, profiled.nodes, ToMicros(whole.typical));
+    result = Reconcile(*request.kernels, MedianNodes(nodes), ToMicros(whole.typical));
     // Kernels would carry the time of nodes that are not theirs: better none than wrong ones.
     if (result.unmatched > kMostUnmatched) result.kernels.clear();
   }

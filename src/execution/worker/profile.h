@@ -24,6 +24,9 @@ struct ProfileRequest {
   std::string device;                            // name the samples carry
   bool kernel_times = true;                      // else whole-model only
   MeasureOptions measure = {};
+  // Pairs of workers, in turn; medians over them stand. What a worker's memory happens to lie on,
+  // and strangers on the machine, change times from worker to worker more than from run to run.
+  int rounds = 1;
   std::filesystem::path scratch;  // for ONNX Runtime's profile, deleted once read
 };
 
@@ -40,6 +43,10 @@ struct ProfileResult {
 };
 
 Result<ProfileResult> ProfileModel(const Partition& partition, const ProfileRequest& request);
+
+// Node times of several workers: medians by name, in the first one's order; runs added up.
+std::vector<model::ort::NodeTime> MedianNodes(
+    const std::vector<std::vector<model::ort::NodeTime>>& rounds);
 
 // The arithmetic alone: node times onto kernels by name (what has no name of its own by operator
 // and output shape, in execution order), scaled to sum to `whole_us`.

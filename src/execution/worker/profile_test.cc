@@ -21,6 +21,25 @@ model::Kernel Named(const std::string& name) {
   return kernel;
 }
 
+TEST(MedianNodes, TakesEachNodesMiddleRoundAndAddsUpRuns) {
+  const auto round = [](double a, double b) {
+    std::vector<model::ort::NodeTime> nodes(2);
+    nodes[0].name = "a";
+    nodes[0].p50_us = a;
+    nodes[0].runs = 5;
+    nodes[1].name = "b";
+    nodes[1].p50_us = b;
+    nodes[1].runs = 7;
+    return nodes;
+  };
+  const auto nodes = MedianNodes({round(10, 300), round(30, 100), round(20, 200)});
+  ASSERT_EQ(nodes.size(), 2u);
+  EXPECT_DOUBLE_EQ(nodes[0].p50_us, 20);
+  EXPECT_DOUBLE_EQ(nodes[1].p50_us, 200);
+  EXPECT_EQ(nodes[1].runs, 21);
+  EXPECT_TRUE(MedianNodes({}).empty());
+}
+
 TEST(Reconcile, ScalesNodeTimesToSumToTheWhole) {
   model::ModelKernels kernels;
   kernels.kernels = {Named("a"), Named("b"), Named("gone")};
