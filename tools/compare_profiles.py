@@ -5,29 +5,56 @@
   hase profile --models resnet50,yolov5n --device cpu-1c-q1 --state B
   tools/compare_profiles.py A B [--device cpu-1c-q1]
 
+A and B may be recordings (hase evaluate --cpu --record FILE) as well.
+
 Kernels of 20 us and more in A, batch 1, matched by model, name and turn; |B / A - 1| by op class.
 Then, within A alone: the same geometry met several times in one model, each against the median of
 the others.
 """
 import argparse
 import collections
+import json
+import os
 import sqlite3
 import statistics
 import sys
 
 
-def read(state, device):
-    """Kernel rows of (model, name, turn) and whole models' times."""
+def recorded(path):
+    """The profiles of a recording as rows of samples.db."""
+    with open(path, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    columns = lines[0]["columns"]
+    for line in lines[1:]:
+        if line["source"] != "profile" or line["batch"] != 1:
+            continue
+        if "whole_us" in line:
+            yield {"model": line["model"], "whole_model": 1, "latency_us": line["whole_us"]}
+        for values in line["kernels"]:
+            row = dict(zip(columns, values), model=line["model"], whole_model=0)
+            row["latency_us"] = row.pop("us")
+            yield row
+
+
+def stored(state, device):
     try:
         base = sqlite3.connect(f"file:{state}/samples.db?mode=ro", uri=True)
         base.row_factory = sqlite3.Row
-        rows = base.execute(
+        return base.execute(
             "SELECT * FROM samples WHERE source = 'profile' AND batch = 1 AND device = ? "
             "ORDER BY id", (device,)).fetchall()
     except sqlite3.Error as error:
         sys.exit(f"{state}/samples.db: {error}")
+
+
+def read(place, device):
+    """Kernel rows of (model, name, turn) and whole models' times."""
+    try:
+        rows = list(recorded(place)) if os.path.isfile(place) else stored(place, device)
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        sys.exit(f"{place}: no recording of CPU profiles: {error!r}")
     if not rows:
-        sys.exit(f"{state}/samples.db: no profile of {device} at batch 1")
+        sys.exit(f"{place}: no profile of {device} at batch 1")
     turns, kernels, models = collections.Counter(), {}, {}
     for row in rows:
         if row["whole_model"]:
@@ -47,7 +74,7 @@ def show(title, errors):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("a", help="state folder")
+    parser.add_argument("a", help="state folder or recording")
     parser.add_argument("b", help="another, of the same models")
     parser.add_argument("--device", default="cpu-1c-q1")
     args = parser.parse_args()

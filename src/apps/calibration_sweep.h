@@ -2,7 +2,7 @@
 // synthetic ONNX graphs. Profiled like a model, they fill the space between the kernels of the
 // models a user happens to have profiled, which is what predicting a model of a new family needs.
 //
-// The basic sweep is fourteen small graphs of sixty kernels in all: what convolutions of other
+// The basic sweep is ten small graphs of sixty kernels in all: what convolutions of other
 // models do not teach (depthwise, free batch norms, pools, copies, elementwise work, matrices), of
 // sizes that a core's cache holds and that none does. Random graphs come on top of it:
 //

@@ -98,8 +98,11 @@ std::vector<double> PlainCoordinates(const Kernel& k) {
   return x;
 }
 
-// Copies, layout changes and pools do little else than to move memory.
-bool KnownByReuse(OpClass c) { return c == OpClass::kDataMovement || c == OpClass::kPool; }
+// These do little else than to move memory.
+bool KnownByReuse(OpClass c) {
+  return c == OpClass::kDataMovement || c == OpClass::kPool || c == OpClass::kBatchNorm ||
+         c == OpClass::kDepthwiseConv;
+}
 // Works on its data long enough that the time to fetch it comes on top.
 bool Computes(OpClass c) {
   return model::IsConvolution(c) || c == OpClass::kGemm || c == OpClass::kAttention;
@@ -153,7 +156,7 @@ WorkingSets WorkingSetsOf(std::span<const Sample* const> samples) {
 std::vector<double> WarmthCoordinates(const Kernel& k, const WorkingSet& set) {
   if (KnownByReuse(k.op_class)) {
     const ReuseOctaves octaves = OctavesOf(k, MiB(set.activations));
-    return {octaves.activations / 3, octaves.output};
+    return {octaves.activations * 0.1, octaves.output * 0.3};
   }
   // Matrices read the weights, which all else of a run comes between; other work reads what was
   // just written, among the activations alone. Convolutions compute on what they read, so it
@@ -197,7 +200,7 @@ CpuKernelModel::CpuKernelModel(std::span<const Sample* const> samples, double fl
     std::string key = model::GeometryKey(s->kernel) + '\n' + s->model;
     if (KnownByReuse(s->kernel.op_class)) {
       for (const double w : WarmthCoordinates(s->kernel, sets.at({s->model, s->batch}))) {
-        key += fmt::format("|{}", std::lround(2 * w));
+        key += fmt::format("|{}", std::lround(6 * w));
       }
     }
     const auto [it, fresh] = index.emplace(std::move(key), merged.size());

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "latency/kernel_text.h"
 
@@ -128,9 +129,13 @@ Status ReadProfile(const ordered_json& json, CpuRecording* out) {
 }  // namespace
 
 std::string ToJsonLines(const CpuRecording& recording) {
-  std::map<std::tuple<std::string, std::string, int64_t>, Profile> profiles;
+  // In the order in which they were measured.
+  std::vector<Profile> profiles;
+  std::map<std::tuple<std::string, std::string, int64_t>, size_t> index;
   for (const Sample& s : recording.samples) {
-    Profile& profile = profiles[{s.source, s.model, s.batch}];
+    const auto [at, fresh] = index.try_emplace({s.source, s.model, s.batch}, profiles.size());
+    if (fresh) profiles.emplace_back();
+    Profile& profile = profiles[at->second];
     if (s.whole_model) {
       profile.whole = &s;
     } else {
@@ -142,9 +147,9 @@ std::string ToJsonLines(const CpuRecording& recording) {
           {"machine", recording.machine}, {"device", recording.device}, {"columns", kColumns}}
           .dump() +
       "\n";
-  for (const auto& [key, profile] : profiles) {
-    ordered_json line = {
-        {"source", std::get<0>(key)}, {"model", std::get<1>(key)}, {"batch", std::get<2>(key)}};
+  for (const Profile& profile : profiles) {
+    const Sample& any = profile.whole != nullptr ? *profile.whole : *profile.kernels.front();
+    ordered_json line = {{"source", any.source}, {"model", any.model}, {"batch", any.batch}};
     if (const Sample* whole = profile.whole) {
       line["whole_us"] = Short(whole->latency_us);
       line["whole_spread"] = Short(whole->spread);

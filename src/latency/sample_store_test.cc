@@ -44,6 +44,7 @@ Sample Convolution() {
   k.n = 64;
   k.k = 576;
   k.gemm_batch = 1;
+  k.reuse = {.activations = 1 << 20, .weights = 3 << 20, .output = 5 << 20};
   sample.model = "resnet50";
   sample.batch = 1;
   sample.device = "cpu-1c-q1";
@@ -139,6 +140,31 @@ TEST_F(SampleStoreTest, AStoreOfANewerVersionIsRefused) {
   const auto store = SampleStore::Open(File(), "m");
   ASSERT_FALSE(store);
   EXPECT_NE(store.error().message.find("newer HASE"), std::string::npos);
+}
+
+TEST_F(SampleStoreTest, AStoreOfTheFirstVersionIsTakenOver) {
+  {
+    auto store = SampleStore::Open(File(), "m");
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(store->Append(std::vector<Sample>{Convolution()}));
+  }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(File().c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db,
+                         "ALTER TABLE samples DROP COLUMN reuse_activations;"
+                         "ALTER TABLE samples DROP COLUMN reuse_weights;"
+                         "ALTER TABLE samples DROP COLUMN reuse_output;"
+                         "PRAGMA user_version = 1",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(db);
+  auto store = SampleStore::Open(File(), "m");
+  ASSERT_TRUE(store) << store.error().message;
+  const auto all = store->Query({});
+  ASSERT_TRUE(all) << all.error().message;
+  ASSERT_EQ(all->size(), 1u);
+  EXPECT_EQ((*all)[0].kernel.reuse, model::Reuse{});
+  EXPECT_EQ((*all)[0].latency_us, 1234.5);
 }
 
 TEST_F(SampleStoreTest, AFullDiskIsAnErrorAndUndoesTheWholeBatch) {

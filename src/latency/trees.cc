@@ -282,21 +282,28 @@ void Trees::Predict(std::span<const float> rows, std::span<float> out) const {
   const size_t width = thresholds_.size();
   HASE_CHECK(rows.size() == width * out.size(), "{} floats for {} rows of {}", rows.size(),
              out.size(), width);
-  // Several rows go down a tree side by side, so that their loads overlap. The last rows get idle
-  // ones beside them: one alone would take as long as all.
+  // Several rows go down a tree side by side, so that their loads overlap; what is left of the rows
+  // goes one by one down several trees instead.
   constexpr size_t kLanes = 8;
+  const size_t whole = out.size() / kLanes * kLanes;
   // Of each block of rows: feature after feature, the rows of one side by side.
-  std::vector<uint8_t> bins((out.size() + kLanes - 1) / kLanes * kLanes * width, 0);
+  std::vector<uint8_t> bins(out.size() * width);
   for (size_t f = 0; f < width; ++f) {
+    float value = 0;
+    uint8_t at = Bin(f, value);
     for (size_t r = 0; r < out.size(); ++r) {
-      bins[(r / kLanes * width + f) * kLanes + r % kLanes] = Bin(f, rows[r * width + f]);
+      if (rows[r * width + f] != value) {  // the card's features are those of the row before
+        value = rows[r * width + f];
+        at = Bin(f, value);
+      }
+      bins[r < whole ? (r / kLanes * width + f) * kLanes + r % kLanes : r * width + f] = at;
     }
   }
   std::ranges::fill(out, base_);
   for (const Tree& tree : trees_) {
     const Flat* const nodes = nodes_.data() + tree.first;
     const float* const leaves = leaves_.data() + tree.first;
-    for (size_t first = 0; first < out.size(); first += kLanes) {
+    for (size_t first = 0; first < whole; first += kLanes) {
       const uint8_t* const bin = bins.data() + first * width;
       uint32_t at[kLanes] = {};
       for (uint32_t level = 0; level < tree.depth; ++level) {
@@ -305,8 +312,29 @@ void Trees::Predict(std::span<const float> rows, std::span<float> out) const {
           at[j] = node.child + (bin[node.feature * kLanes + j] > node.threshold ? 1U : 0U);
         }
       }
-      const size_t real = std::min(kLanes, out.size() - first);
-      for (size_t j = 0; j < real; ++j) out[first + j] += leaves[at[j]];
+      for (size_t j = 0; j < kLanes; ++j) out[first + j] += leaves[at[j]];
+    }
+  }
+  if (whole == out.size()) return;
+  for (size_t first = 0; first < trees_.size(); first += kLanes) {
+    const size_t real = std::min(kLanes, trees_.size() - first);
+    const Flat* nodes[kLanes];
+    uint32_t depth = 0;
+    for (size_t j = 0; j < kLanes; ++j) {
+      const Tree& tree = trees_[first + std::min(j, real - 1)];
+      nodes[j] = nodes_.data() + tree.first;
+      depth = std::max(depth, tree.depth);
+    }
+    for (size_t r = whole; r < out.size(); ++r) {
+      const uint8_t* const bin = bins.data() + r * width;
+      uint32_t at[kLanes] = {};
+      for (uint32_t level = 0; level < depth; ++level) {
+        for (size_t j = 0; j < kLanes; ++j) {
+          const Flat node = nodes[j][at[j]];
+          at[j] = node.child + (bin[node.feature] > node.threshold ? 1U : 0U);
+        }
+      }
+      for (size_t j = 0; j < real; ++j) out[r] += leaves_[trees_[first + j].first + at[j]];
     }
   }
 }
@@ -321,12 +349,16 @@ void Trees::PredictEndings(std::span<const float> rows, size_t shared,
   const size_t row_count = out.size() / count;
   // goes_right[(f - shared) * 256 + t]: the endings that go right at threshold t of feature f.
   std::vector<uint32_t> goes_right((width - shared) * 256, 0);
-  for (size_t e = 0; e < count; ++e) {
-    HASE_CHECK(endings[e].size() == width - shared, "an ending of {}", endings[e].size());
-    for (size_t f = shared; f < width; ++f) {
+  for (const auto& ending : endings) {
+    HASE_CHECK(ending.size() == width - shared, "an ending of {}", ending.size());
+  }
+  for (size_t f = shared; f < width; ++f) {
+    uint32_t* const right = goes_right.data() + (f - shared) * 256;
+    for (size_t e = 0; e < count; ++e) {
       const size_t bin = Bin(f, endings[e][f - shared]);
-      for (size_t t = 0; t < bin; ++t) goes_right[(f - shared) * 256 + t] |= uint32_t{1} << e;
+      if (bin > 0) right[bin - 1] |= uint32_t{1} << e;
     }
+    for (size_t t = thresholds_[f].size(); t-- > 1;) right[t - 1] |= right[t];
   }
   std::vector<uint8_t> bins(row_count * width);
   for (size_t f = 0; f < shared; ++f) {

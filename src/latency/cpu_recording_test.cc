@@ -1,0 +1,120 @@
+// Recordings of CPU profiles as text, and what the predictor reaches on the one that is shipped
+// (tests/cpu, `hase evaluate --cpu --record`).
+#include "latency/cpu_recording.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/paths.h"
+#include "latency/cpu_evaluation.h"
+#include "model/library.h"
+
+namespace hase::latency {
+namespace {
+
+Sample Copy(const std::string& name, double us) {
+  Sample s;
+  s.kernel.name = name;
+  s.kernel.op = "Concat";
+  s.kernel.op_class = model::OpClass::kDataMovement;
+  s.kernel.inputs = {{1, 8, 4, 4}, {1, 8, 4, 4}};
+  s.kernel.output = {1, 16, 4, 4};
+  s.kernel.bytes_activations = s.kernel.bytes_written = 1024;
+  s.kernel.reuse = {.activations = 1 << 20, .weights = 0, .output = 1 << 25};
+  s.model = "m";
+  s.device = "cpu-1c-q1";
+  s.source = "profile";
+  s.latency_us = us;
+  s.repeats = 3;
+  return s;
+}
+
+TEST(CpuRecording, GivesBackWhatWasMeasured) {
+  CpuRecording recording{"machine", "cpu-1c-q1", {Copy("b", 2.5), Copy("a", 4)}};
+  recording.samples.push_back(recording.samples.back());
+  recording.samples.back().whole_model = true;
+  const std::string text = ToJsonLines(recording);
+  const auto again = ParseCpuRecording("f", text);
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_EQ(again->samples.size(), 3u);
+  EXPECT_TRUE(again->samples[0].whole_model);
+  EXPECT_EQ(again->samples[1].kernel, recording.samples[0].kernel);
+  EXPECT_EQ(again->samples[1].latency_us, 2.5);
+  EXPECT_EQ(again->samples[2].kernel.name, "a");
+  EXPECT_EQ(again->device, "cpu-1c-q1");
+  EXPECT_EQ(ToJsonLines(*again), text);
+}
+
+TEST(CpuRecording, BadLinesAreNamed) {
+  const std::string head = "{\"machine\": \"x\", \"device\": \"cpu-1c-q1\"}\n";
+  const auto message = [](const std::string& text) {
+    const auto read = ParseCpuRecording("f", text);
+    return read ? std::string() : read.error().message;
+  };
+  EXPECT_TRUE(message("{}\n").starts_with("f:1: "));
+  EXPECT_EQ(message(head), "f: holds no profile");
+  const std::string line =
+      head + "{\"source\":\"profile\",\"model\":\"m\",\"batch\":1,\"kernels\":";
+  EXPECT_EQ(message(line + "[[1]]}\n"), "f:2: a kernel is an array of 22 values");
+  EXPECT_TRUE(message(line + "[\n").starts_with("f:2: "));
+  std::string zero = ToJsonLines({"x", "d", {Copy("a", 1)}});
+  zero.replace(zero.find(",1.0,"), 5, ",0.0,");
+  EXPECT_EQ(message(zero), "f:2: a time must be above 0");
+}
+
+// Model families left out in turn, on profiles that were measured once. Guards at what was reached.
+TEST(CpuRecording, FamiliesLeftOutArePredictedOnTheShippedProfiles) {
+  const auto text = ReadFile("tests/cpu/epyc_zoo.jsonl");
+  ASSERT_TRUE(text);
+  auto recording = ParseCpuRecording("epyc_zoo.jsonl", *text);
+  ASSERT_TRUE(recording) << recording.error().message;
+  model::ModelLibrary library(*DataDir());
+  const auto kernels = [&](const std::string& name,
+                           int64_t batch) -> Result<const model::ModelKernels*> {
+    HASE_ASSIGN_OR_RETURN(const ModelId id, library.Intern({.name = name, .runtime = {}}));
+    return library.Kernels(id, model::Runtime::kOrtCpu, batch);
+  };
+  cluster::DeviceType type;
+  type.name = recording->device;
+  type.spec.kind = cluster::DeviceKind::kCpu;
+  const auto result = EvaluateCpu(recording->samples, type, kernels, true);
+  ASSERT_TRUE(result) << result.error().message;
+  const auto summary = [](const std::vector<CpuScore>& scores) {
+    std::vector<const CpuScore*> all;
+    for (const auto& s : scores) all.push_back(&s);
+    return Summarise(all);
+  };
+  const CpuSummary whole = summary(result->models), parts = summary(result->kernels);
+  EXPECT_EQ(result->folds, 5);
+  EXPECT_EQ(whole.rows, 24);
+  EXPECT_EQ(parts.rows, 2848);
+  EXPECT_LE(whole.mape, 0.08);
+  EXPECT_GE(whole.r2_log, 0.95);
+  EXPECT_LE(parts.mape, 0.105);
+  EXPECT_GE(parts.r2_log, 0.95);
+}
+
+// Rows of older stores lack it; the lists of the zoo know it, and say what was recorded.
+TEST(CpuRecording, ReuseIsFilledInFromTheKernelLists) {
+  const auto text = ReadFile("tests/cpu/epyc_zoo.jsonl");
+  ASSERT_TRUE(text);
+  auto recording = ParseCpuRecording("epyc_zoo.jsonl", *text);
+  ASSERT_TRUE(recording);
+  auto old = recording->samples;
+  for (auto& s : old) s.kernel.reuse = {};
+  model::ModelLibrary library(*DataDir());
+  FillReuse(old, [&](const std::string& name, int64_t batch) -> Result<const model::ModelKernels*> {
+    HASE_ASSIGN_OR_RETURN(const ModelId id, library.Intern({.name = name, .runtime = {}}));
+    return library.Kernels(id, model::Runtime::kOrtCpu, batch);
+  });
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (old[i].source == "profile" && old[i].model == "yolov8n") {
+      EXPECT_EQ(old[i].kernel, recording->samples[i].kernel);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hase::latency
