@@ -22,7 +22,8 @@ constexpr double kLeastTrafficUs = 8;
 constexpr double kLeastScoredUs = 20, kFewScored = 10, kP90 = 1.2816;
 constexpr size_t kMostScored = 500;
 constexpr double kConvolutionScale = 0.7;
-constexpr int kVector = 16;  // floats of an AVX-512 register = channels of a block
+constexpr double kModelScale = 0.15;  // of the octaves of a model's data
+constexpr int kVector = 16;           // floats of an AVX-512 register = channels of a block
 
 double Log2(double value) { return std::log2(std::max(value, 1.0)); }
 
@@ -101,7 +102,7 @@ std::vector<double> PlainCoordinates(const Kernel& k) {
 // These do little else than to move memory.
 bool KnownByReuse(OpClass c) {
   return c == OpClass::kDataMovement || c == OpClass::kPool || c == OpClass::kBatchNorm ||
-         c == OpClass::kDepthwiseConv;
+         c == OpClass::kBinary || c == OpClass::kDepthwiseConv;
 }
 // Works on its data long enough that the time to fetch it comes on top.
 bool Computes(OpClass c) {
@@ -154,16 +155,18 @@ WorkingSets WorkingSetsOf(std::span<const Sample* const> samples) {
 }
 
 std::vector<double> WarmthCoordinates(const Kernel& k, const WorkingSet& set) {
+  const auto octaves_of_model = [](double mib) { return std::log2(std::clamp(mib, 0.5, 180.0)); };
   if (KnownByReuse(k.op_class)) {
     const ReuseOctaves octaves = OctavesOf(k, MiB(set.activations));
-    return {octaves.activations * 0.1, octaves.output * 0.3};
+    return {octaves.activations * 0.1, octaves.output * 0.3,
+            octaves_of_model(MiB(set.activations)) * kModelScale};
   }
   // Matrices read the weights, which all else of a run comes between; other work reads what was
   // just written, among the activations alone. Convolutions compute on what they read, so it
   // matters less.
   const bool matrix = k.op_class == OpClass::kGemm || k.op_class == OpClass::kAttention;
   const double mib = MiB(set.activations + (matrix ? set.weights : 0));
-  return {std::log2(std::clamp(mib, 0.5, 180.0)) / (k.op_class == OpClass::kConv ? 8 : 2)};
+  return {octaves_of_model(mib) / (k.op_class == OpClass::kConv ? 8 : 2)};
 }
 
 std::vector<double> CpuCoordinates(const Kernel& k, const WorkingSet& set) {

@@ -14,8 +14,9 @@
 // The same kernel takes up to three times as long where its input, the buffer it writes or its
 // weights have left the caches since they were last touched. So how much memory was touched since
 // (Kernel::reuse) is in the traffic of convolutions and matrices (cpu_traffic.h) and a coordinate
-// of copies, layout changes and pools. The others keep to how much memory their model works on
-// (WorkingSet), which told more of them; it stands in for kernels whose reuse is not known, too.
+// of copies, pools, sums and what else does little but move memory. How much memory the model works
+// on (WorkingSet) is a coordinate of all, the only such one of the others, and stands in for a
+// reuse that is not known.
 //
 // Not modelled: NUMA, hyper-threads, clock changes with the width of the vectors.
 #pragma once

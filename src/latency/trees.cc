@@ -349,9 +349,7 @@ void Trees::PredictEndings(std::span<const float> rows, size_t shared,
   const size_t row_count = out.size() / count;
   // goes_right[(f - shared) * 256 + t]: the endings that go right at threshold t of feature f.
   std::vector<uint32_t> goes_right((width - shared) * 256, 0);
-  for (const auto& ending : endings) {
-    HASE_CHECK(ending.size() == width - shared, "an ending of {}", ending.size());
-  }
+  for (const auto& e : endings) HASE_CHECK(e.size() == width - shared, "{} at an end", e.size());
   for (size_t f = shared; f < width; ++f) {
     uint32_t* const right = goes_right.data() + (f - shared) * 256;
     for (size_t e = 0; e < count; ++e) {
