@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "base/result.h"
 
 namespace hase::latency {
@@ -79,8 +80,8 @@ class Trees {
   float base_ = 0;
   size_t leaf_count_ = 0;
   std::vector<std::vector<float>> thresholds_;  // per feature, ascending
-  std::vector<Flat> nodes_;
-  std::vector<float> leaves_;  // beside nodes_
+  std::vector<Flat, HugePages<Flat>> nodes_;
+  std::vector<float, HugePages<float>> leaves_;  // beside nodes_
   std::vector<Tree> trees_;
 };
 
