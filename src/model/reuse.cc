@@ -151,7 +151,8 @@ std::vector<Reuse> ReuseOf(const Graph& graph, const BufferPlan& plan, Precision
     for (const int output : node.outputs) add(output, true);
   }
   int64_t block = kLeastBlock;
-  while (total / static_cast<double>(block) > kMostTouches) block *= 2;
+  constexpr int64_t kMostBlock = int64_t{1} << 50;
+  while (total / static_cast<double>(block) > kMostTouches && block < kMostBlock) block *= 2;
   size_t touches = 0;
   for (const auto& operands : nodes) {
     for (const Operand& o : operands) touches += static_cast<size_t>(o.bytes / block) + 2;
