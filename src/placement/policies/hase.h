@@ -23,6 +23,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,7 @@ class Hase final : public Policy {
   double Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId type);
   double Weight(const PlanningView& view, const QueuedJob& job, DeviceTypeId type);
   int Partners(const PlanningView& view) const;
+  bool IsNewKind(const QueuedJob& job);
   void SetPrices(const PlanningView& view);
   double GainOf(const PlanningView& view, const DeviceState& device, const QueuedJob& job,
                 MilliShare share);
@@ -211,6 +213,10 @@ class Hase final : public Policy {
   std::vector<int> devices_of_;   // by type
   std::vector<double> costs_;     // scratch of SetPrices
   std::map<std::pair<uint32_t, int64_t>, std::vector<float>> footprints_;  // by model, batch; type
+  std::map<std::tuple<uint32_t, int64_t, int, uint32_t>, size_t> kinds_;
+  std::vector<size_t> kind_of_;      // by job, + 1; 0 = not asked yet
+  std::vector<uint64_t> kind_seen_;  // by kind: in which look it was met last
+  uint64_t kind_look_ = 0;
   Chain chain_;
   bool co_located_ = false;    // in this call
   size_t promised_count_ = 0;  // of the queue's jobs

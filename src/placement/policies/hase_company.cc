@@ -51,14 +51,16 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
     Planned* job;
   };
   std::vector<Choice> choices;
+  const int partners = Partners(view);
   for (size_t next = 1; next < shares.size() && shares[next] > 0; ++next) {
     choices.clear();
     int looked = 0;
+    ++kind_look_;
     tenants.emplace_back();
     for (Planned& other : planned_) {
       const QueuedJob& b = *other.job;
       if (other.started || other.start() <= view.now) continue;
-      if (++looked > Partners(view)) break;
+      if (++looked > partners) break;
       if (b.gang > 1 || std::ranges::find(set.members, &other) != set.members.end()) continue;
       const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
       if (!on_b.possible || !HostFits(b, book_.Free(device.node)) ||
@@ -68,6 +70,7 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
           })) {
         continue;
       }
+      if (!IsNewKind(b)) continue;
       tenants.back() = {b.model, b.batch, MilliShare(shares[next])};
       const std::vector<double> slow = Slowdowns(view, device, tenants);
       const double suits_b = Weight(view, b, device.type);

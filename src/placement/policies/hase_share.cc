@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "placement/policies/hase.h"
 
@@ -205,10 +207,32 @@ double Hase::Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId 
 }
 
 // Blocked jobs looked at, in the plan's order. An order of short jobs first is kept more closely.
+// Long queues are looked through further, for who goes well with whom; not short ones, or the long
+// jobs are left for the end.
 int Hase::Partners(const PlanningView& view) const {
+  constexpr double kLong = 20, kFurther = 8;  // jobs per device: from here on; twice that: all
   if (!options_.backfill) return 1;
   if (view.devices.size() > kLargeCluster) return 8;  // decisions are many there: see the bench
-  return options_.objective == Objective::kMakespan ? 64 : 16;
+  const double waiting =
+      static_cast<double>(order_.size()) / static_cast<double>(view.devices.size());
+  const double further = 1 + (kFurther - 1) * std::clamp(waiting / kLong - 1, 0.0, 1.0);
+  return static_cast<int>(further * (options_.objective == Objective::kMakespan ? 64 : 16));
+}
+
+// Jobs of one kind are alike as company: in a long queue the first stands for all.
+bool Hase::IsNewKind(const QueuedJob& job) {
+  if (complete_) return true;
+  const size_t i = job.id.index();
+  if (i >= kind_of_.size()) kind_of_.resize(2 * i + 1);
+  size_t& kind = kind_of_[i];
+  if (kind == 0) {
+    const bool own = job.sharing == workload::Sharing::kSameOwner;
+    const std::tuple key(job.model.index(), job.batch, static_cast<int>(job.sharing),
+                         own ? job.owner.index() : 0);
+    kind = kinds_.try_emplace(key, kinds_.size() + 1).first->second;
+    if (kind >= kind_seen_.size()) kind_seen_.resize(2 * kind);
+  }
+  return std::exchange(kind_seen_[kind], kind_look_) != kind_look_;
 }
 
 // Prices of a second on each type of device, such that jobs which each go where they cost least
@@ -344,14 +368,17 @@ void Hase::StartJoin(const PlanningView& view, Planned& planned, const Join& joi
 void Hase::Share(const PlanningView& view, Plan& plan) {
   UpdateRooms(view);
   int budget = view.devices.size() > kLargeCluster ? kWeighings / 8 : kWeighings;
+  const int partners = Partners(view);
   while (budget > 0) {
     // Of the first that wait, the one that gains most.
     Planned* chosen = nullptr;
     std::optional<Join> best;
     int looked = 0;
+    ++kind_look_;
     for (Planned& planned : planned_) {
       if (planned.started || planned.start() <= view.now) continue;
-      if (++looked > Partners(view) || budget <= 0) break;
+      if (++looked > partners || budget <= 0) break;
+      if (!IsNewKind(*planned.job)) continue;
       const auto join = FindJoin(view, planned, best ? best->gain : 0, budget);
       if (!join) continue;
       chosen = &planned;
