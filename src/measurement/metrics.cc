@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "placement/view.h"
+
 namespace hase::measurement {
 namespace {
 
@@ -31,7 +33,7 @@ void CountJob(const execution::JobOutcome& job, Metrics& m) {
   m.cancelled += job.ending == Ending::kCancelled;
   if (job.promise && job.first_start) {
     ++m.promises_made;
-    m.promises_kept += *job.first_start <= job.promise->from + kPromiseTolerance;
+    m.promises_kept += *job.first_start <= job.promise->from + placement::kPromiseTolerance;
     m.promised_probability += job.promise->probability;
   }
 }

@@ -29,9 +29,6 @@ struct Metrics {
   double prediction_median_ape = 0, prediction_mape = 0;
 };
 
-// A start this much later than promised still counts as kept: rounding of sums of nanoseconds.
-constexpr Nanos kPromiseTolerance = Nanos(1'000'000);
-
 Metrics ComputeMetrics(const execution::Outcome& outcome, size_t devices);
 
 // (rr - x) / (rr - bound): 0 = no better than round-robin, 1 = the bound. 1 where there is no gap.

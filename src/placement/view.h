@@ -36,13 +36,16 @@ struct PromiseOutcome {
 };
 
 constexpr size_t kPromiseOutcomes = 256;
+// A start this much later than promised still counts as kept: rounding of sums of nanoseconds, and
+// decisions that follow at once on another.
+constexpr Nanos kPromiseTolerance = Nanos(1'000'000);
 // A job starts for the first time: how its promise came out joins the newest kPromiseOutcomes.
 inline void NoteOutcome(const Promise& promise, Nanos start,
                         std::vector<PromiseOutcome>& outcomes) {
   if (promise.devices.empty() || promise.deviation <= Nanos(0)) return;
   if (outcomes.size() >= kPromiseOutcomes) outcomes.erase(outcomes.begin());
-  outcomes.push_back(
-      {ToSeconds(start - promise.expected) / ToSeconds(promise.deviation), start <= promise.from});
+  outcomes.push_back({ToSeconds(start - promise.expected) / ToSeconds(promise.deviation),
+                      start <= promise.from + kPromiseTolerance});
 }
 
 struct QueuedJob {
