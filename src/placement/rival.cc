@@ -17,6 +17,16 @@ const std::vector<const QueuedJob*>& NewJobs::Update(const PlanningView& view) {
   return fresh_;
 }
 
+void NewJobs::RejectImpossible(const PlanningView& view, Plan& plan) {
+  rejected_.clear();
+  for (const QueuedJob* job : Update(view)) {
+    auto reject = RejectIfImpossible(view, *job);
+    if (!reject) continue;
+    rejected_.push_back(job->id);
+    plan.decisions.emplace_back(std::move(*reject));
+  }
+}
+
 Slot PlainSlot(const DeviceState& device, bool sharing) {
   if (sharing) {
     for (const cluster::ShareMode mode : device.modes) {

@@ -2,7 +2,10 @@
 // devices, and a Start with its record. Baselines differ only in order and choice of device.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "placement/admission.h"
@@ -17,10 +20,14 @@ namespace hase::placement {
 class NewJobs {
  public:
   const std::vector<const QueuedJob*>& Update(const PlanningView& view);
+  // Update(), and those that can never run are rejected: the queue still holds them in this call.
+  void RejectImpossible(const PlanningView& view, Plan& plan);
+  bool WasRejected(JobId job) const { return std::ranges::find(rejected_, job) != rejected_.end(); }
 
  private:
   std::vector<bool> seen_;  // by job
   std::vector<const QueuedJob*> fresh_;
+  std::vector<JobId> rejected_;
 };
 
 // The slot a policy without shares of its own takes on a device: all of it, or with `sharing` one
@@ -52,5 +59,20 @@ Start StartNow(const PlanningView& view, PlanBook& book, const QueuedJob& job,
 bool GangFitsHosts(const PlanningView& view, const PlanBook& book, const QueuedJob& job,
                    std::span<const Slot> slots);
 Wait WaitFor(const QueuedJob& job, std::string why);
+
+// A gang whose first choice sits on hosts without room for all its members: of `at(0)`, `at(1)`, …
+// each that there is and that the hosts hold with those before it; `gang` of them, or none.
+template <typename At, typename Hold>
+auto SpreadOverHosts(size_t gang, size_t count, At&& at, Hold&& hold) {
+  std::vector<typename std::invoke_result_t<At, size_t>::value_type> members;
+  for (size_t i = 0; i < count && members.size() < gang; ++i) {
+    const auto next = at(i);
+    if (!next) continue;
+    members.push_back(*next);
+    if (!hold(members)) members.pop_back();
+  }
+  if (members.size() < gang) members.clear();
+  return members;
+}
 
 }  // namespace hase::placement

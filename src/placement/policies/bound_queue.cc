@@ -22,20 +22,6 @@ bool EmptyHostsHold(const PlanningView& view, const QueuedJob& job,
   return true;
 }
 
-// The next devices after `first` whose hosts hold all members; empty if there are not enough.
-std::vector<DeviceId> SpreadOverHosts(const PlanningView& view, const QueuedJob& job,
-                                      DeviceId first) {
-  std::vector<DeviceId> devices;
-  for (size_t i = 0; i < view.devices.size(); ++i) {
-    const auto& device = view.devices[(first.index() + i) % view.devices.size()];
-    if (!device.up || EverFits(view, job, device) != Obstacle::kNone) continue;
-    devices.push_back(device.id);
-    if (!EmptyHostsHold(view, job, devices)) devices.pop_back();
-    if (devices.size() == static_cast<size_t>(job.gang)) return devices;
-  }
-  return {};
-}
-
 }  // namespace
 
 void BoundQueue::Bind(const PlanningView& view, const QueuedJob& job, Plan& plan) {
@@ -50,7 +36,15 @@ void BoundQueue::Bind(const PlanningView& view, const QueuedJob& job, Plan& plan
   }
   devices = Choose(view, job);
   if (job.gang > 1 && !devices.empty() && !EmptyHostsHold(view, job, devices)) {
-    devices = SpreadOverHosts(view, job, devices.front());
+    const size_t first = devices.front().index(), count = view.devices.size();
+    const auto next = [&](size_t i) -> std::optional<DeviceId> {
+      const auto& device = view.devices[(first + i) % count];
+      if (!device.up || EverFits(view, job, device) != Obstacle::kNone) return {};
+      return device.id;
+    };
+    devices = SpreadOverHosts(
+        static_cast<size_t>(job.gang), count, next,
+        [&](std::span<const DeviceId> members) { return EmptyHostsHold(view, job, members); });
   }
   if (devices.empty()) {
     plan.decisions.emplace_back(WaitFor(job, "every device that could hold it is down"));

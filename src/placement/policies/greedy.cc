@@ -42,16 +42,16 @@ bool Greedy::Try(const PlanningView& view, const QueuedJob& job, Plan& plan) {
   std::vector<Slot> slots;
   for (size_t k = 0; k < gang; ++k) slots.push_back(fitting[k].slot);
   if (gang > 1 && !GangFitsHosts(view, book_, job, slots)) {
-    // Node by node, as many members as the host has room for.
-    slots.clear();
-    for (const DeviceId id : open_.Open()) {
-      const Slot slot = PlainSlot(view.devices[id.index()], sharing_);
-      if (FitsNow(view, book_, job, slot) != Obstacle::kNone) continue;
-      slots.push_back(slot);
-      if (!GangFitsHosts(view, book_, job, slots)) slots.pop_back();
-      if (slots.size() == gang) break;
-    }
-    if (slots.size() < gang) return false;
+    const auto& open = open_.Open();
+    const auto fits = [&](size_t i) -> std::optional<Slot> {
+      const Slot slot = PlainSlot(view.devices[open[i].index()], sharing_);
+      if (FitsNow(view, book_, job, slot) != Obstacle::kNone) return {};
+      return slot;
+    };
+    slots = SpreadOverHosts(gang, open.size(), fits, [&](std::span<const Slot> members) {
+      return GangFitsHosts(view, book_, job, members);
+    });
+    if (slots.empty()) return false;
   }
   plan.decisions.emplace_back(
       StartNow(view, book_, job, std::move(slots), Why(), std::move(candidates)));
@@ -62,24 +62,15 @@ Plan Greedy::Decide(const PlanningView& view) {
   Plan plan;
   book_.Begin(view);
   open_.Update(view, sharing_);
-  std::vector<JobId> rejected;
-  for (const QueuedJob* job : new_jobs_.Update(view)) {
-    if (auto reject = RejectIfImpossible(view, *job)) {
-      rejected.push_back(job->id);
-      plan.decisions.emplace_back(std::move(*reject));
-    }
-  }
-  const auto is_rejected = [&](const QueuedJob& job) {
-    return std::ranges::find(rejected, job.id) != rejected.end();
-  };
+  new_jobs_.RejectImpossible(view, plan);
   if (open_.Open().empty()) return plan;
   if (strict_) {
     for (const QueuedJob& job : view.queue) {
-      if (!is_rejected(job) && !Try(view, job, plan)) break;
+      if (!new_jobs_.WasRejected(job.id) && !Try(view, job, plan)) break;
     }
   } else {
     for (const QueuedJob* job : Order(view)) {
-      if (!is_rejected(*job)) Try(view, *job, plan);
+      if (!new_jobs_.WasRejected(job->id)) Try(view, *job, plan);
     }
   }
   return plan;

@@ -85,7 +85,7 @@ class Hase final : public Policy {
   bool Place(const PlanningView& view, const QueuedJob& job);
   double LeastOfUnplaced(const PlanningView& view);
   bool HostsHold(const PlanningView& view, const QueuedJob& job, std::span<const Spot> spots) const;
-  bool SpreadOverHosts(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots);
+  std::vector<Spot> IdleOverHosts(const PlanningView& view, const QueuedJob& job);
   bool PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise);
   void Refine(const PlanningView& view, const QueuedJob& job, std::vector<Spot>& spots) const;
   void Commit(const PlanningView& view, const QueuedJob& job, Planned planned);

@@ -91,9 +91,9 @@ bool Hase::Place(const PlanningView& view, const QueuedJob& job) {
       if (!fits(spot.device, spot.start)) return false;
     }
     if (planned.spots.empty()) return false;
-    if (planned.start() <= view.now && !HostsHold(view, job, planned.spots) &&
-        !SpreadOverHosts(view, job, planned.spots)) {
-      return false;
+    if (planned.start() <= view.now && !HostsHold(view, job, planned.spots)) {
+      planned.spots = IdleOverHosts(view, job);
+      if (planned.spots.empty()) return false;
     }
   } else {
     const bool keeps_off = KeepsOff(view, job);
@@ -123,29 +123,26 @@ bool Hase::HostsHold(const PlanningView& view, const QueuedJob& job,
 
 // A gang whose best devices sit on hosts without room for all its members takes idle devices node
 // by node instead.
-bool Hase::SpreadOverHosts(const PlanningView& view, const QueuedJob& job,
-                           std::vector<Spot>& spots) {
+std::vector<Spot> Hase::IdleOverHosts(const PlanningView& view, const QueuedJob& job) {
   const auto row = table_.Get(view, job);
-  const auto gang = static_cast<size_t>(job.gang);
-  spots.clear();
-  Nanos time, late;
-  for (const DeviceState& device : view.devices) {
+  const auto idle = [&](size_t i) -> std::optional<Spot> {
+    const DeviceState& device = view.devices[i];
     const JobOnType& on = row[device.type.index()];
-    if (!device.up || !device.residents.empty() || !on.possible) continue;
+    if (!device.up || !device.residents.empty() || !on.possible) return {};
     const auto spot = frontier_.SpotOf(view, on, device.id);
-    if (!spot || spot->start > view.now || !book_.Added(device.id).empty()) continue;
-    spots.push_back(*spot);
-    if (!HostsHold(view, job, spots)) {
-      spots.pop_back();
-      continue;
-    }
-    time = std::max(time, spot->finish - spot->start);
-    late = std::max(late, spot->late - spot->start);
-    if (spots.size() < gang) continue;
-    for (Spot& s : spots) s = {s.device, view.now, view.now + time, view.now + late, false};
-    return true;
+    if (!spot || spot->start > view.now || !book_.Added(device.id).empty()) return {};
+    return spot;
+  };
+  std::vector<Spot> spots =
+      SpreadOverHosts(static_cast<size_t>(job.gang), view.devices.size(), idle,
+                      [&](std::span<const Spot> members) { return HostsHold(view, job, members); });
+  Nanos time, late;
+  for (const Spot& spot : spots) {
+    time = std::max(time, spot.finish - spot.start);
+    late = std::max(late, spot.late - spot.start);
   }
-  return false;
+  for (Spot& s : spots) s = {s.device, view.now, view.now + time, view.now + late, false};
+  return spots;
 }
 
 bool Hase::PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise& promise) {

@@ -50,19 +50,13 @@ Plan ListPolicy::Decide(const PlanningView& view) {
   Plan plan;
   book_.Begin(view);
   frontier_.Update(view);
-  std::vector<JobId> rejected;
-  for (const QueuedJob* job : new_jobs_.Update(view)) {
-    if (auto reject = RejectIfImpossible(view, *job)) {
-      rejected.push_back(job->id);
-      plan.decisions.emplace_back(std::move(*reject));
-    }
-  }
+  new_jobs_.RejectImpossible(view, plan);
   frontier_.Begin(view);
   if (frontier_.idle() == 0) return plan;
   std::vector<const QueuedJob*> jobs;
   jobs.reserve(view.queue.size());
   for (const QueuedJob& job : view.queue) {
-    if (std::ranges::find(rejected, job.id) == rejected.end()) jobs.push_back(&job);
+    if (!new_jobs_.WasRejected(job.id)) jobs.push_back(&job);
   }
   Prepare(view, table_, frontier_, jobs);
   std::vector<std::pair<double, const QueuedJob*>> order;

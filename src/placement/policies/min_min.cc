@@ -20,17 +20,11 @@ class MinMin final : public Policy {
     Plan plan;
     book_.Begin(view);
     frontier_.Update(view);
-    std::vector<JobId> rejected;
-    for (const QueuedJob* job : new_jobs_.Update(view)) {
-      if (auto reject = RejectIfImpossible(view, *job)) {
-        rejected.push_back(job->id);
-        plan.decisions.emplace_back(std::move(*reject));
-      }
-    }
+    new_jobs_.RejectImpossible(view, plan);
     frontier_.Begin(view);
     std::vector<const QueuedJob*> left;
     for (const QueuedJob& job : view.queue) {
-      if (std::ranges::find(rejected, job.id) != rejected.end()) continue;
+      if (new_jobs_.WasRejected(job.id)) continue;
       if (job.gang > 1) {
         PlaceGang(view, job, plan);
       } else {
