@@ -52,6 +52,8 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
   };
   std::vector<Choice> choices;
   const int partners = Partners(view);
+  // Idle devices take parts of divisible jobs: better than company.
+  const bool parts = options_.chunking && complete_ && frontier_.idle() > 0;
   for (size_t next = 1; next < shares.size() && shares[next] > 0; ++next) {
     choices.clear();
     int looked = 0;
@@ -61,6 +63,7 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
       const QueuedJob& b = *other.job;
       if (other.started || other.start() <= view.now) continue;
       if (++looked > partners) break;
+      if (parts && b.max_parallel > 1) continue;
       if (b.gang > 1 || std::ranges::find(set.members, &other) != set.members.end()) continue;
       const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
       if (!on_b.possible || !HostFits(b, book_.Free(device.node)) ||
@@ -132,6 +135,7 @@ bool Hase::TryTogether(const PlanningView& view, Planned& first, Plan& plan) {
       mode == cluster::ShareMode::kExclusive || blocked_ == 0) {
     return false;
   }
+  if (PartOf(view, a, first.spots[0])) return false;  // its rest goes elsewhere
   Together best{{&first}, {1000}, Weight(view, a, device.type), {}, {}};
   for (const auto& shares : kShares) Fill(view, device, shares, first, best);
   const size_t size = best.members.size();
