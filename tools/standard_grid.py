@@ -2,10 +2,11 @@
 """The standard set: every case by `hase simulate --json`, into a file of one line per case.
 
     tools/standard_grid.py run --out grid.jsonl [--sets full,sizes,paper,ablation,parts,bars] [--seeds 10]
-    tools/standard_grid.py table grid.jsonl > tables.md
+    tools/standard_grid.py table grid.jsonl... > docs/scheduler-grid.md
 
-Resumable: a case that is in the file is not run again. Progress goes to stderr. Tables are means
-over seeds with 95 % intervals (Student's t).
+Resumable: a case that is in the file is not run again; a new file for a new policy, since the file does
+not know which binary wrote it. Progress goes to stderr. Tables are means over seeds with 95 % intervals
+(Student's t).
 """
 import argparse, concurrent.futures, json, math, os, subprocess, sys, time
 
@@ -130,37 +131,62 @@ def show(values, digits):
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
+TITLES = {
+    "paper": "The paper's claim", "bars": "The bars' mix: small jobs", "full": "The full grid at 32 GPUs",
+    "sizes": "Other sizes", "ablation": "Ablations on the standard mix",
+    "parts": "Mixes in which one part matters by design"}
+
+
 def table(args):
     groups = {}
-    with open(args.file) as lines:
-        for line in lines:
-            row = json.loads(line)
-            groups.setdefault((row["set"], row["label"], row["world"]), []).append(row["result"])
-    for (kind, label, world), runs in groups.items():
-        first = runs[0]
-        of = "makespan" if first["closed_gap_of"] == "makespan_s" else "mean completion"
-        load = interval([r["load"] for r in runs])[0]
-        largest = max(r["largest_job_of_bound"] for r in runs)
-        print(f"\n**{kind}: {label}, {world}** — {first['devices']} devices, {first['jobs']} jobs, "
-              f"{len(runs)} seeds, measured load {load:.2f}, largest job {largest * 100:.1f} % of the "
-              f"bound; gap of {of}\n")
-        print("| policy | closed gap | makespan / bound | against round-robin | completion s | p99 wait s "
-              "| missed deadlines | promises kept / promised |")
-        print("|---|---|---|---|---|---|---|---|")
-        for i, policy in enumerate(first["policies"]):
-            ps = [r["policies"][i] for r in runs]
-            rr = [next((p["makespan_s"] for p in r["policies"] if p["name"] == "round-robin"), math.nan)
-                  for r in runs]
-            made = sum(p["promises"]["made"] for p in ps)
-            promised = sum(p["promises"]["made"] * p["promises"]["promised_probability"] for p in ps)
-            promises = (f"{sum(p['promises']['kept'] for p in ps) / made:.3f} / {promised / made:.3f}"
-                        if made else "")
-            print(f"| {policy['name']} | {show([p['closed_gap'] for p in ps], 3)} "
-                  f"| {show([p['makespan_s'] / r['lower_bound_s'] for p, r in zip(ps, runs)], 3)} "
-                  f"| {show([100 * (p['makespan_s'] / b - 1) for p, b in zip(ps, rr)], 1)} % "
-                  f"| {show([p['mean_completion_s'] for p in ps], 1)} "
-                  f"| {show([p['p99_wait_s'] for p in ps], 0)} "
-                  f"| {show([p['deadline_miss'] for p in ps], 3)} | {promises} |")
+    for file in args.files:
+        with open(file) as lines:
+            for line in lines:
+                row = json.loads(line)
+                groups.setdefault((row["set"], row["label"], row["world"]), {})[row["seed"]] = row["result"]
+    print("# The standard set, measured\n\nWritten by `tools/standard_grid.py table`; what it means: "
+          "`scheduler.md`. Means over seeds ± 95 % intervals (Student's t).\nThe closed gap is of makespan "
+          "offline and from load 1 on, of mean completion below.")
+    sets = list(TITLES)
+    last = None
+    for (kind, label, world) in sorted(groups, key=lambda g: (sets.index(g[0]), *by_number(g[1]), g[2] != "W3")):
+        runs = [result for _, result in sorted(groups[kind, label, world].items())]
+        if kind != last:
+            print(f"\n## {TITLES[kind]}\n\n`tools/standard_grid.py run --out grid.jsonl --sets {kind}`")
+            last = kind
+        print_table(f"{label}, {world}", runs)
+
+
+def by_number(label):
+    """Sorts "8 GPUs" before "128 GPUs" and "offline" before loads."""
+    words = label.replace(",", " ").split()
+    return [[(0, float(w), "") if w.replace(".", "").isdigit() else (1, 0, w) for w in words]]
+
+
+def print_table(title, runs):
+    first = runs[0]
+    load = interval([r["load"] for r in runs])[0]
+    largest = max(r["largest_job_of_bound"] for r in runs)
+    print(f"\n**{title}**: {first['devices']} devices, {first['jobs']} jobs, {len(runs)} seeds"
+          + (f", measured load {load:.2f}" if load else "")
+          + f", largest job {largest * 100:.1f} % of the bound\n")
+    print("| policy | closed gap | makespan / bound | against round-robin | completion s | p99 wait s "
+          "| missed deadlines | promises kept / promised |")
+    print("|---|---|---|---|---|---|---|---|")
+    for i, policy in enumerate(first["policies"]):
+        ps = [r["policies"][i] for r in runs]
+        rr = [next((p["makespan_s"] for p in r["policies"] if p["name"] == "round-robin"), math.nan)
+              for r in runs]
+        made = sum(p["promises"]["made"] for p in ps)
+        promised = sum(p["promises"]["made"] * p["promises"]["promised_probability"] for p in ps)
+        promises = (f"{sum(p['promises']['kept'] for p in ps) / made:.3f} / {promised / made:.3f}"
+                    if made else "")
+        print(f"| {policy['name']} | {show([p['closed_gap'] for p in ps], 3)} "
+              f"| {show([p['makespan_s'] / r['lower_bound_s'] for p, r in zip(ps, runs)], 3)} "
+              f"| {show([100 * (p['makespan_s'] / b - 1) for p, b in zip(ps, rr)], 1)} % "
+              f"| {show([p['mean_completion_s'] for p in ps], 1)} "
+              f"| {show([p['p99_wait_s'] for p in ps], 0)} "
+              f"| {show([p['deadline_miss'] for p in ps], 3)} | {promises} |")
 
 
 def main():
@@ -174,7 +200,7 @@ def main():
     r.add_argument("--parallel", type=int, default=os.cpu_count())
     r.set_defaults(do=run)
     t = sub.add_parser("table")
-    t.add_argument("file")
+    t.add_argument("files", nargs="+", metavar="file")
     t.set_defaults(do=table)
     args = parser.parse_args()
     args.do(args)

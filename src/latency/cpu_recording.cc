@@ -176,6 +176,9 @@ Result<CpuRecording> ParseCpuRecording(const std::string& name, std::string_view
       if (line == 1) {
         out.machine = json.at("machine");
         out.device = json.at("device");
+        if (json.at("columns") != ordered_json(kColumns)) {
+          return fail("columns differ from those that this version reads; record it again");
+        }
       } else if (const auto read = ReadProfile(json, &out); !read) {
         return fail(read.error().message);
       }

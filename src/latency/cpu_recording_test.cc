@@ -48,7 +48,8 @@ TEST(CpuRecording, GivesBackWhatWasMeasured) {
 }
 
 TEST(CpuRecording, BadLinesAreNamed) {
-  const std::string head = "{\"machine\": \"x\", \"device\": \"cpu-1c-q1\"}\n";
+  const std::string some = ToJsonLines({"x", "d", {Copy("a", 1)}});
+  const std::string head = some.substr(0, some.find('\n') + 1);
   const auto message = [](const std::string& text) {
     const auto read = ParseCpuRecording("f", text);
     return read ? std::string() : read.error().message;
@@ -59,7 +60,10 @@ TEST(CpuRecording, BadLinesAreNamed) {
       head + "{\"source\":\"profile\",\"model\":\"m\",\"batch\":1,\"kernels\":";
   EXPECT_EQ(message(line + "[[1]]}\n"), "f:2: a kernel is an array of 22 values");
   EXPECT_TRUE(message(line + "[\n").starts_with("f:2: "));
-  std::string zero = ToJsonLines({"x", "d", {Copy("a", 1)}});
+  std::string other = some;
+  other.replace(other.find("reuse_output"), 12, "reuse_of_all");
+  EXPECT_TRUE(message(other).starts_with("f:1: columns differ"));
+  std::string zero = some;
   zero.replace(zero.find(",1.0,"), 5, ",0.0,");
   EXPECT_EQ(message(zero), "f:2: a time must be above 0");
 }

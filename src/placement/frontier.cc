@@ -268,9 +268,11 @@ std::vector<Spot> Frontier::FindGang(const PlanningView& view, const QueuedJob& 
       const Top& top = tops_[i];
       if (!on.possible || top.free_at == kNever) continue;
       const Nanos shortest(static_cast<int64_t>(on.mean_s * top.least_speed * 1e9));
+      // A gang ends no sooner than any of its members would alone.
       const auto hopeless = [&](int64_t free_at) {
-        return of_type.size() == enough &&
-               std::max(Nanos(free_at), view.now) + shortest > of_type.back().finish;
+        const Nanos least = std::max(Nanos(free_at), view.now) + shortest;
+        return (!best.empty() && least >= best.front().finish) ||
+               (of_type.size() == enough && least > of_type.back().finish);
       };
       if (hopeless(top.free_at)) continue;
       FirstFree(classes_[top.cls], [&](const Item& item) {

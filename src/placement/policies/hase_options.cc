@@ -9,6 +9,8 @@ Result<HaseOptions> HaseOptions::Parse(std::string_view options) {
   OptionText text("hase", options);
   int objective = 0, deadline = 0, estimates = 0;
   text.Word("objective", {"makespan", "completion", "fair"}, objective);
+  o.objective = static_cast<Objective>(objective);
+  if (o.objective == Objective::kCompletion) o.reservation_depth = 8;
   text.Integer("candidates", 1, 32, o.candidates);
   text.Integer("reservation_depth", 0, 1'000'000, o.reservation_depth);
   text.Number("probability", 0.5, 0.999, o.probability);
@@ -26,7 +28,6 @@ Result<HaseOptions> HaseOptions::Parse(std::string_view options) {
   text.Flag("polish", o.polish);
   text.Word("estimates", {"calibrated", "spec"}, estimates);
   HASE_RETURN_IF_ERROR(text.Finish());
-  o.objective = static_cast<Objective>(objective);
   o.reject_late = deadline == 1;
   o.spec_only = estimates == 1;
   if (!o.reservation) o.reservation_depth = 0;

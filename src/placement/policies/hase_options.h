@@ -13,7 +13,7 @@ enum class Objective : uint8_t { kMakespan, kCompletion, kFair };
 struct HaseOptions {
   Objective objective = Objective::kMakespan;
   int64_t candidates = 3;         // K of stage one, per device class
-  int64_t reservation_depth = 4;  // 1 = EASY; why 4: decisions/0163
+  int64_t reservation_depth = 4;  // 1 = EASY; 8 for completion: decisions/0163
   double probability = 0.95;      // of a promise: 1 − ε
   double overdue_s = 3600;        // W: after this wait a job comes first
   double ageing_s = 600;          // each such wait raises priority by one
