@@ -79,7 +79,9 @@ class Hase final : public Policy {
 
   // hase_plan.cc
   void MakePlan(const PlanningView& view);
-  void Pass(const PlanningView& view, bool promised_first);
+  enum class PassKind { kInOrder, kInOrderUntilLate, kPromisedFirst };
+  // Returns the lateness of the promised job that ended it early; else 0.
+  double Pass(const PlanningView& view, PassKind kind);
   bool KeepsOff(const PlanningView& view, const QueuedJob& job) const;
   void PreferSuited(const PlanningView& view, const QueuedJob& job);
   bool Place(const PlanningView& view, const QueuedJob& job);
@@ -179,6 +181,7 @@ class Hase final : public Policy {
   bool IsOverdue(const PlanningView& view, const QueuedJob& job) const;
   // Seconds by which the plan's late starts pass what is promised and can still be kept.
   double Lateness(const PlanningView& view) const;
+  double LatenessOf(const PlanningView& view, const Planned& planned) const;  // of a promised job
   double PromiseQuantile(const PlanningView& view);
   latency::Spread StartOf(const PlanningView& view, const Planned& planned) const;  // from now
   latency::Spread WithCompany(const PlanningView& view, const Planned& planned,

@@ -172,7 +172,7 @@ bool Hase::PlaceOn(const PlanningView& view, const QueuedJob& job, const Promise
   return true;
 }
 
-void Hase::Pass(const PlanningView& view, bool promised_first) {
+double Hase::Pass(const PlanningView& view, PassKind kind) {
   ++pass_;
   blocked_ = 0;
   planned_.clear();
@@ -186,7 +186,7 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
     if (IsPromised(rank.job->id)) promised.push_back(rank.job);
   }
   size_t promised_left = promised_count_ = promised.size();
-  if (promised_first) {
+  if (kind == PassKind::kPromisedFirst) {
     std::ranges::stable_sort(promised, {}, [&](const QueuedJob* job) {
       return promises_[job->id.index()]->planned_start;
     });
@@ -208,9 +208,14 @@ void Hase::Pass(const PlanningView& view, bool promised_first) {
       left_out_s_ = LeastOfUnplaced(view);
       break;
     }
-    Place(view, *rank.job);
-    if (promised_left > 0 && IsPromised(rank.job->id)) --promised_left;
+    const bool placed = Place(view, *rank.job);
+    if (promised_left == 0 || !IsPromised(rank.job->id)) continue;
+    --promised_left;
+    if (kind == PassKind::kInOrderUntilLate && placed) {
+      if (const double late = LatenessOf(view, planned_.back()); late > 0) return late;
+    }
   }
+  return 0;
 }
 
 double Hase::LeastOfUnplaced(const PlanningView& view) {
@@ -223,12 +228,19 @@ double Hase::LeastOfUnplaced(const PlanningView& view) {
 }
 
 void Hase::MakePlan(const PlanningView& view) {
-  Pass(view, /*promised_first=*/false);
-  const double lateness = Lateness(view);
-  if (lateness > 0) {
-    Pass(view, /*promised_first=*/true);
-    if (Lateness(view) < lateness) return;
-    Pass(view, /*promised_first=*/false);  // overruns have broken them; nothing is gained
+  // Mostly the first job that would start too late settles it: the promised ones go first.
+  const double first_late = Pass(view, PassKind::kInOrderUntilLate);
+  const double least = first_late > 0 ? first_late : Lateness(view);
+  if (least > 0) {
+    Pass(view, PassKind::kPromisedFirst);
+    const double kept = Lateness(view);
+    if (kept < least) return;
+    Pass(view, PassKind::kInOrder);
+    if (kept < Lateness(view)) {
+      Pass(view, PassKind::kPromisedFirst);
+      return;
+    }
+    // Overruns have broken them; nothing is gained by another order.
   }
   if (options_.polish && options_.objective == Objective::kMakespan && complete_) Polish(view);
 }

@@ -161,7 +161,7 @@ void Hase::Polish(const PlanningView& view) {
   const bool better =
       a.End() < before * 0.999 || (divisible && a.End() <= before && work() < work_before * 0.999);
   if (!better) {
-    Pass(view, /*promised_first=*/false);
+    Pass(view, PassKind::kInOrder);
     return;
   }
   // The same jobs in the same order, each on its new device.
@@ -185,7 +185,7 @@ void Hase::Polish(const PlanningView& view) {
     }
     Commit(view, *old[j].job, std::move(planned));
   }
-  if (Lateness(view) > lateness) Pass(view, /*promised_first=*/false);
+  if (Lateness(view) > lateness) Pass(view, PassKind::kInOrder);
 }
 
 }  // namespace hase::placement

@@ -108,6 +108,13 @@ Nanos Hase::Late(const PlanningView& view, const Planned& planned,
   return view.now + FromSeconds(std::max(late, 0.0));
 }
 
+double Hase::LatenessOf(const PlanningView& view, const Planned& planned) const {
+  const Nanos from = promises_[planned.job->id.index()]->from;
+  if (from + kRounding < view.now) return 0;  // broken already
+  const Nanos late = LateStart(view, planned);
+  return late > from + kRounding ? ToSeconds(late - from) : 0;
+}
+
 double Hase::Lateness(const PlanningView& view) const {
   constexpr double kNotPlanned = 1e9;
   double lateness = 0;
@@ -115,10 +122,7 @@ double Hase::Lateness(const PlanningView& view) const {
   for (const Planned& planned : planned_) {
     if (!IsPromised(planned.job->id)) continue;
     ++found;
-    const Nanos from = promises_[planned.job->id.index()]->from;
-    if (from + kRounding < view.now) continue;  // broken already
-    const Nanos late = LateStart(view, planned);
-    if (late > from + kRounding) lateness += ToSeconds(late - from);
+    lateness += LatenessOf(view, planned);
   }
   return lateness +
          kNotPlanned * static_cast<double>(promised_count_ - std::min(found, promised_count_));
