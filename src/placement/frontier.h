@@ -184,9 +184,10 @@ void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, in
                     bool only_best, Admits&& admits, std::vector<Spot>& out) const {
   out.clear();
   const auto add = [&](const Spot& spot) {
-    // Few spots, mostly one: insertion keeps the first of equals first.
-    size_t i = out.size();
     out.push_back(spot);
+    if (!only_best) return;  // sorted at the end
+    // Few spots, mostly one: insertion keeps the first of equals first.
+    size_t i = out.size() - 1;
     for (; i > 0 && spot.finish < out[i - 1].finish; --i) out[i] = out[i - 1];
     out[i] = spot;
   };
@@ -238,6 +239,7 @@ void Frontier::Find(const PlanningView& view, std::span<const JobOnType> job, in
       }
     }
   }
+  if (!only_best) std::ranges::stable_sort(out, {}, &Spot::finish);
 }
 
 }  // namespace hase::placement
