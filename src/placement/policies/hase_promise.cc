@@ -86,7 +86,7 @@ latency::Spread Hase::StartOf(const PlanningView& view, const Planned& planned) 
 // devices most of all.
 latency::Spread Hase::WithCompany(const PlanningView& view, const Planned& planned,
                                   latency::Spread start) {
-  if (!options_.sharing || options_.objective != Objective::kMakespan) return start;
+  if (!options_.sharing) return start;
   double before_s = 0;
   for (const Spot& spot : planned.spots) {
     if (SharedMode(view.devices[spot.device.index()]) == cluster::ShareMode::kExclusive) continue;

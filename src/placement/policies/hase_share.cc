@@ -1,10 +1,9 @@
 // Co-location: blocked jobs join residents that have left room, or start in sets on a device that
 // would have gone to one of them (hase_company.cc), where the prediction says that it pays.
 //
-// It pays, for the makespan: with a deep queue, if the device then does more work per second; with
-// a shallow one, if all of it ends before the plan without sharing would. For completion times: if
-// what the newcomer gains exceeds what it inflicts on residents, weighted by priority; a deep queue
-// adds what the higher throughput spares everybody behind.
+// It pays, with a deep queue, if the device then does more work per second. With a shallow one, for
+// the makespan: if all of it ends before the plan without sharing would; for completion times: if
+// what the newcomer gains exceeds what it inflicts on residents, weighted by priority.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -100,8 +99,8 @@ bool Hase::Pays(const PlanningView& view, const Company& company, std::span<cons
   if (!company.allowed) return false;
   const double planned_s = ToSeconds(*std::ranges::max_element(planned) - view.now);
   const bool deep = IsDeep(view, company.free_after_s);
+  if (deep) return company.rate_gain >= (alone_s > 0 ? 1 : 0) + options_.share_gain;
   if (options_.objective == Objective::kMakespan) {
-    if (deep) return company.rate_gain >= (alone_s > 0 ? 1 : 0) + options_.share_gain;
     return company.rate_gain > (alone_s > 0 ? 1 : 0) &&
            company.free_after_s <= planned_s * (1 - options_.share_gain);
   }
@@ -111,13 +110,7 @@ bool Hase::Pays(const PlanningView& view, const Company& company, std::span<cons
   }
   double delay = company.inflicted_s;
   if (alone_s > 0) delay += std::max(0.0, company.ends_s.front() - alone_s);
-  double others = 0;
-  if (deep) {
-    const double behind =
-        static_cast<double>(order_.size()) / static_cast<double>(view.devices.size());
-    others = (company.rate_gain - (alone_s > 0 ? 1 : 0)) * company.free_after_s * behind;
-  }
-  return own - delay + others > options_.share_gain * planned_s;
+  return own - delay > options_.share_gain * planned_s;
 }
 
 // A job that starts alone takes no more of the device than it is predicted to use, so that others
@@ -210,13 +203,15 @@ double Hase::Suits(const PlanningView& view, const QueuedJob& job, DeviceTypeId 
 // Long queues are looked through further, for who goes well with whom; not short ones, or the long
 // jobs are left for the end.
 int Hase::Partners(const PlanningView& view) const {
-  constexpr double kLong = 20, kFurther = 8;  // jobs per device: from here on; twice that: all
+  constexpr double kLong = 20;  // jobs per device: from here on further; twice that: kAll
+  constexpr double kAll = 512;
   if (!options_.backfill) return 1;
   if (view.devices.size() > kLargeCluster) return 8;  // decisions are many there: see the bench
   const double waiting =
       static_cast<double>(order_.size()) / static_cast<double>(view.devices.size());
-  const double further = 1 + (kFurther - 1) * std::clamp(waiting / kLong - 1, 0.0, 1.0);
-  return static_cast<int>(further * (options_.objective == Objective::kMakespan ? 64 : 16));
+  const double least = options_.objective == Objective::kMakespan ? 64 : 16;
+  return static_cast<int>(
+      std::lerp(least, kAll, std::clamp(waiting / kLong - 1, 0.0, 1.0)));
 }
 
 // Jobs of one kind are alike as company: in a long queue the first stands for all.
