@@ -83,33 +83,78 @@ def cases(sets, seeds):
                                cluster(gpus), f"{arrivals(load)},jobs={gpus * 20}", world, seed, FEW)
 
 
+running = set()  # simulations, to be stopped with us
+
+
 def run_case(hase, case):
     kind, label, file, spec, world, seed, policies = case
     command = [hase, "simulate", "--cluster", file, "--generate", spec, "--world", world, "--seed",
                str(seed), "--policy", ",".join(policies), "--json"]
     begin = time.time()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode not in (0, 3):
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running.add(process)
+    out, error = process.communicate()
+    running.discard(process)
+    if process.returncode not in (0, 3):
+        raise RuntimeError(f"{' '.join(command)}: {error.strip()}")
     return {"set": kind, "label": label, "key": json.dumps(case), "world": world, "seed": seed,
-            "wall_s": time.time() - begin, "result": json.loads(done.stdout)}
+            "wall_s": time.time() - begin, "result": json.loads(out)}
+
+
+def read(file, drop_unfinished=False):
+    """The rows of a file of results; an unfinished last line is of a run that was cut off."""
+    with open(file, "rb") as f:
+        lines = f.read().split(b"\n")
+    if lines[-1] and drop_unfinished:
+        with open(file, "rb+") as f:
+            f.truncate(sum(len(line) + 1 for line in lines[:-1]))
+        lines[-1] = b""
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            rows.append(json.loads(line))
+            rows[-1]["set"], rows[-1]["key"], rows[-1]["result"]["policies"]
+        except (ValueError, KeyError, TypeError):
+            sys.exit(f"{file}:{number}: not a line that `run` wrote")
+    return rows
+
+
+def stop(pool):
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in list(running):
+        process.terminate()
 
 
 def run(args):
-    done = set()
-    if os.path.exists(args.out):
-        with open(args.out) as lines:
-            done = {json.loads(line)["key"] for line in lines}
-    todo = [c for c in cases(args.sets.split(","), args.seeds) if json.dumps(c) not in done]
+    sets = args.sets.split(",")
+    for name in sets:
+        if name not in TITLES:
+            sys.exit(f"--sets: no set is named '{name}'; there are {', '.join(TITLES)}")
+    done = {row["key"] for row in read(args.out, True)} if os.path.exists(args.out) else set()
+    todo = [c for c in cases(sets, args.seeds) if json.dumps(c) not in done]
     begin, finished = time.time(), 0
-    with open(args.out, "a") as out, concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
-        for future in concurrent.futures.as_completed(pool.submit(run_case, args.hase, c) for c in todo):
-            out.write(json.dumps(future.result()) + "\n")
-            out.flush()
-            finished += 1
-            spent = time.time() - begin
-            print(f"\r{finished} of {len(todo)} cases, {spent:.0f} s, "
-                  f"{spent / finished * (len(todo) - finished):.0f} s to go  ", end="", file=sys.stderr)
+    pool = concurrent.futures.ThreadPoolExecutor(args.parallel)
+    try:
+        with open(args.out, "a") as out:
+            futures = [pool.submit(run_case, args.hase, c) for c in todo]
+            for future in concurrent.futures.as_completed(futures):
+                out.write(json.dumps(future.result()) + "\n")
+                out.flush()
+                finished += 1
+                spent = time.time() - begin
+                print(f"\r{finished} of {len(todo)} cases, {spent:.0f} s, "
+                      f"{spent / finished * (len(todo) - finished):.0f} s to go  ", end="",
+                      file=sys.stderr)
+    except KeyboardInterrupt:
+        stop(pool)
+        print(f"\nstopped after {finished} of {len(todo)} cases; the same command goes on",
+              file=sys.stderr)
+        sys.exit(130)
+    except (OSError, RuntimeError) as error:
+        stop(pool)
+        sys.exit(f"\n{error}")
     print(file=sys.stderr)
 
 
@@ -118,7 +163,10 @@ T = [0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2
 
 
 def interval(values):
+    values = [v for v in values if v is not None]  # where a figure has no meaning
     n = len(values)
+    if n == 0:
+        return math.nan, 0
     mean = sum(values) / n
     if n < 2:
         return mean, 0
@@ -140,10 +188,10 @@ TITLES = {
 def table(args):
     groups = {}
     for file in args.files:
-        with open(file) as lines:
-            for line in lines:
-                row = json.loads(line)
-                groups.setdefault((row["set"], row["label"], row["world"]), {})[row["seed"]] = row["result"]
+        for row in read(file):
+            groups.setdefault((row["set"], row["label"], row["world"]), {})[row["seed"]] = row["result"]
+    if not groups:
+        sys.exit("no results in " + ", ".join(args.files))
     print("# The standard set, measured\n\nWritten by `tools/standard_grid.py table`; what it means: "
           "`scheduler.md`. Means over seeds ± 95 % intervals (Student's t).\nThe closed gap is of makespan "
           "offline and from load 1 on, of mean completion below.")
@@ -189,6 +237,12 @@ def print_table(title, runs):
               f"| {show([p['deadline_miss'] for p in ps], 3)} | {promises} |")
 
 
+def positive(text):
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     sub = parser.add_subparsers(required=True)
@@ -196,14 +250,19 @@ def main():
     r.add_argument("--out", required=True)
     r.add_argument("--hase", default=os.path.join(ROOT, "build/release/hase"))
     r.add_argument("--sets", default="full,bars,paper,ablation,parts,sizes")
-    r.add_argument("--seeds", type=int, default=10)
-    r.add_argument("--parallel", type=int, default=os.cpu_count())
+    r.add_argument("--seeds", type=positive, default=10)
+    r.add_argument("--parallel", type=positive, default=os.cpu_count())
     r.set_defaults(do=run)
     t = sub.add_parser("table")
     t.add_argument("files", nargs="+", metavar="file")
     t.set_defaults(do=table)
     args = parser.parse_args()
-    args.do(args)
+    try:
+        args.do(args)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        sys.exit(f"{error.filename}: {error.strerror}")
 
 
 main()
