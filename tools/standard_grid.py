@@ -8,7 +8,7 @@ Resumable: a case that is in the file is not run again; a new file for a new pol
 not know which binary wrote it. Progress goes to stderr. Tables are means over seeds with 95 % intervals
 (Student's t).
 """
-import argparse, concurrent.futures, json, math, os, subprocess, sys, time
+import argparse, concurrent.futures, json, math, os, signal, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RIVALS = ["round-robin", "random", "fifo", "least-loaded", "least-allocated", "most-allocated",
@@ -148,6 +148,7 @@ def run(args):
                       f"{spent / finished * (len(todo) - finished):.0f} s to go  ", end="",
                       file=sys.stderr)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         stop(pool)
         print(f"\nstopped after {finished} of {len(todo)} cases; the same command goes on",
               file=sys.stderr)
