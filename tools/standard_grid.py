@@ -3,6 +3,7 @@
 
     tools/standard_grid.py run --out grid.jsonl [--sets full,sizes,paper,ablation,parts,bars] [--seeds 10]
     tools/standard_grid.py table grid.jsonl... > docs/scheduler-grid.md
+    tools/standard_grid.py summary grid.jsonl...
 
 Resumable: a case that is in the file is not run again; a new file for a new policy, since the file does
 not know which binary wrote it. Progress goes to stderr. Tables are means over seeds with 95 % intervals
@@ -186,24 +187,56 @@ TITLES = {
     "parts": "Mixes in which one part matters by design"}
 
 
-def table(args):
+def read_groups(files):
+    """(set, label, world) -> results by seed, in the order in which they are shown."""
     groups = {}
-    for file in args.files:
+    for file in files:
         for row in read(file):
             groups.setdefault((row["set"], row["label"], row["world"]), {})[row["seed"]] = row["result"]
     if not groups:
-        sys.exit("no results in " + ", ".join(args.files))
+        sys.exit("no results in " + ", ".join(files))
+    sets = list(TITLES)
+    order = sorted(groups, key=lambda g: (sets.index(g[0]), *by_number(g[1]), g[2] != "W3"))
+    return {g: [groups[g][seed] for seed in sorted(groups[g])] for g in order}
+
+
+def table(args):
+    groups = read_groups(args.files)
     print("# The standard set, measured\n\nWritten by `tools/standard_grid.py table`; what it means: "
           "`scheduler.md`. Means over seeds ± 95 % intervals (Student's t).\nThe closed gap is of makespan "
           "offline and from load 1 on, of mean completion below.")
-    sets = list(TITLES)
     last = None
-    for (kind, label, world) in sorted(groups, key=lambda g: (sets.index(g[0]), *by_number(g[1]), g[2] != "W3")):
-        runs = [result for _, result in sorted(groups[kind, label, world].items())]
+    for (kind, label, world), runs in groups.items():
         if kind != last:
             print(f"\n## {TITLES[kind]}\n\n`tools/standard_grid.py run --out grid.jsonl --sets {kind}`")
             last = kind
         print_table(f"{label}, {world}", runs)
+
+
+def summary(args):
+    """Ratios of means over seeds: what the bars ask, one line per case."""
+    groups = read_groups(args.files)
+    print("| case | seeds | gap | makespan / lpt-mct | without sharing | completion / spt-mct "
+          "| without sharing | fair | promises |\n|---|---|---|---|---|---|---|---|---|")
+    for (kind, label, world), runs in groups.items():
+        names = [p["name"] for p in runs[0]["policies"]]
+        mean = {n: tuple(interval([r["policies"][i][key] for r in runs])[0]
+                         for key in ("makespan_s", "mean_completion_s")) for i, n in enumerate(names)}
+
+        def ratio(name, of, which):
+            return f"{mean[name][which] / mean[of][which]:.3f}" if name in mean and of in mean else ""
+
+        fair = mean.get("hase:objective=fair")
+        beaten = [n for n, m in mean.items() if fair and m != fair and m[0] <= fair[0] and m[1] <= fair[1]]
+        gap = interval([p["closed_gap"] for r in runs for p in r["policies"] if p["name"] == "hase"])[0]
+        made, kept = (sum(p["promises"][k] for r in runs for p in r["policies"] if p["name"] == "hase")
+                      for k in ("made", "kept"))
+        completion = "hase:objective=completion"
+        print(f"| {kind}: {label}, {world} | {len(runs)} | {gap:.3f} | {ratio('hase', 'lpt-mct', 0)} "
+              f"| {ratio('hase:sharing=off', 'lpt-mct', 0)} | {ratio(completion, 'spt-mct', 1)} "
+              f"| {ratio(completion + ',sharing=off', 'spt-mct', 1)} "
+              f"| {'' if not fair else 'beaten by ' + ', '.join(beaten) if beaten else 'on the front'} "
+              f"| {f'{kept / made:.3f}' if made else ''} |")
 
 
 def by_number(label):
@@ -254,9 +287,10 @@ def main():
     r.add_argument("--seeds", type=positive, default=10)
     r.add_argument("--parallel", type=positive, default=os.cpu_count())
     r.set_defaults(do=run)
-    t = sub.add_parser("table")
-    t.add_argument("files", nargs="+", metavar="file")
-    t.set_defaults(do=table)
+    for name, do in (("table", table), ("summary", summary)):
+        t = sub.add_parser(name)
+        t.add_argument("files", nargs="+", metavar="file")
+        t.set_defaults(do=do)
     args = parser.parse_args()
     try:
         args.do(args)
