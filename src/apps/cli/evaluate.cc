@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_set>
 
 #include "apps/cli/commands.h"
@@ -246,6 +247,46 @@ apps::EvaluationPage PageOf(const EvaluateFlags& flags, const latency::ModelFile
           fmt::format("{}. {} tree ensembles.", subtitle, model.ensembles.size())};
 }
 
+// The flags that each mode reads, beside its own name; the first is that without a name.
+struct Mode {
+  std::string_view name;
+  std::vector<std::string_view> reads, reads_unless_replayed;
+};
+const Mode kModes[] = {
+    {"",
+     {"--data", "--set", "--model", "--split", "--holdout-device", "--calibrate", "--ablate",
+      "--sample", "--threads", "--residuals", "--html"},
+     {}},
+    {"--models", {"--data", "--model", "--calibration-networks"}, {}},
+    {"--pairs", {"--data"}, {}},
+    {"--cpu", {"--residuals", "--record", "--replay"}, {"--device", "--cluster", "--state"}},
+    {"--load",
+     {"--record", "--replay"},
+     {"--device", "--load-models", "--stranger", "--cluster", "--state"}},
+};
+
+// A flag that the chosen mode would not read is refused, not dropped.
+Status CheckMode(const CLI::App& command) {
+  const Mode* mode = &kModes[0];
+  for (const Mode& other : std::span(kModes).subspan(1)) {
+    if (command.count(std::string(other.name)) > 0) mode = &other;
+  }
+  const bool replayed = command.count("--replay") > 0;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || name == "--json" || name == mode->name) continue;
+    if (std::ranges::find(mode->reads, name) != mode->reads.end()) continue;
+    const auto& live = mode->reads_unless_replayed;
+    const bool measures = std::ranges::find(live, name) != live.end();
+    if (measures && !replayed) continue;
+    return Usage(fmt::format("{} is not read {}", name,
+                             measures             ? "with --replay"
+                             : mode->name.empty() ? "without --models, --pairs, --cpu or --load"
+                                                  : fmt::format("with {}", mode->name)));
+  }
+  return {};
+}
+
 Result<int> RunEvaluate(EvaluateFlags flags) {
   if (flags.load) {
     flags.load_flags.json = flags.json;
@@ -355,7 +396,8 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
 Action SetUpEvaluate(CLI::App& command) {
   auto flags = std::make_shared<EvaluateFlags>();
   command.add_option("--data", flags->data, "Folders that hold data sets, at any depth");
-  command.add_option("--set", flags->sets, "Only these data sets (default: all known)");
+  command.add_option("--set", flags->sets, "Only these data sets, by comma (default: all known)")
+      ->delimiter(',');
   command.add_option("--model", flags->model,
                      "Trained predictor (default: the shipped one); FILE.rows.xz lies beside it");
   command
@@ -375,8 +417,10 @@ Action SetUpEvaluate(CLI::App& command) {
           "Retrain without: roofline, tiles, specification, session (where in its session a "
           "row was measured), calibration (of a held-out device); may be repeated")
       ->check(CLI::IsMember({"roofline", "tiles", "specification", "session", "calibration"}));
-  command.add_option("--sample", flags->sample,
-                     "Training rows per ensemble where it retrains (0 = all)");
+  command
+      .add_option("--sample", flags->sample,
+                  "Training rows per ensemble where it retrains (0 = all)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   command.add_option("--threads", flags->threads, "Threads where it retrains")
       ->check(CLI::Range(1, 256));
   command.add_option("--residuals", flags->residuals,
@@ -406,7 +450,10 @@ Action SetUpEvaluate(CLI::App& command) {
                      "--cpu, --load: cluster.yaml (default: this machine)");
   command.add_option("--state", flags->load_flags.state, "--cpu, --load: state folder");
   command.add_flag("--json", flags->json, "Machine-readable output");
-  return [flags] { return RunEvaluate(*flags); };
+  return [flags, &command]() -> Result<int> {
+    HASE_RETURN_IF_ERROR(CheckMode(command));
+    return RunEvaluate(*flags);
+  };
 }
 
 }  // namespace hase::cli
