@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <queue>
 
 #include "apps/sim_bounds.h"
 #include "apps/worlds.h"
+#include "cluster/catalogue.h"
 #include "execution/event_log.h"
 #include "measurement/metrics.h"
 
@@ -29,7 +31,6 @@ class Trial {
     }
     HASE_ASSIGN_OR_RETURN(trial.sim_, BuildSimCase(flags, seed));
     trial.pools_ = trial.sim_->cluster.devices;
-    if (trial.pools_.size() != q.types.size()) return Invalid("a type was named twice");
     return trial;
   }
 
@@ -40,11 +41,12 @@ class Trial {
       for (int i = 0; i < counts[t]; ++i) {
         cluster::Device device = pools_[t];
         device.id = DeviceId(static_cast<uint32_t>(cluster.devices.size()));
-        device.name = fmt::format("{}/{}", cluster.nodes[t].name, i);
+        device.name = fmt::format("{}/{}", cluster.types[device.type.index()].name, i);
         cluster.devices.push_back(std::move(device));
       }
     }
-    HASE_ASSIGN_OR_RETURN(sim_->world, MakeWorld(q_->sim, seed_, *sim_));
+    // By name: a T4 is the same card whatever other types there are to choose from.
+    HASE_ASSIGN_OR_RETURN(sim_->world, MakeWorld(q_->sim, seed_, *sim_, world::CardDraws::kByName));
     return {};
   }
 
@@ -141,11 +143,26 @@ Result<std::vector<double>> PricesOf(const SizeQuestion& q, const SimCase& sim) 
   return prices;
 }
 
+Status CheckTypes(const std::vector<std::string>& types) {
+  if (types.empty()) return Usage("--types needs at least one type of device");
+  HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
+  std::map<std::string, std::string> named;  // card → as given
+  for (const auto& type : types) {
+    const auto spec = catalogue.Find(type);
+    if (!spec) return Usage(fmt::format("--types: {}", spec.error().message));
+    const auto [at, fresh] = named.emplace(spec->name, type);
+    if (!fresh) {
+      return Usage(fmt::format("--types: {} and {} are the same card", at->second, type));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<SizeAnswer> FindCheapest(
     const SizeQuestion& q, const std::function<void(const std::vector<int>&, double)>& progress) {
-  if (q.types.empty()) return Usage("--types needs at least one type of device");
+  HASE_RETURN_IF_ERROR(CheckTypes(q.types));
   std::vector<Trial> trials;
   for (const uint64_t seed : q.seeds) {
     HASE_ASSIGN_OR_RETURN(auto trial, Trial::Make(q, seed));
