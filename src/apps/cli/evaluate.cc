@@ -6,12 +6,12 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <span>
 #include <unordered_set>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/evaluate_cpu.h"
 #include "apps/cli/evaluate_load.h"
+#include "apps/cli/evaluate_modes.h"
 #include "apps/evaluation_page.h"
 #include "base/file.h"
 #include "base/paths.h"
@@ -247,46 +247,6 @@ apps::EvaluationPage PageOf(const EvaluateFlags& flags, const latency::ModelFile
           fmt::format("{}. {} tree ensembles.", subtitle, model.ensembles.size())};
 }
 
-// The flags that each mode reads, beside its own name; the first is that without a name.
-struct Mode {
-  std::string_view name;
-  std::vector<std::string_view> reads, reads_unless_replayed;
-};
-const Mode kModes[] = {
-    {"",
-     {"--data", "--set", "--model", "--split", "--holdout-device", "--calibrate", "--ablate",
-      "--sample", "--threads", "--residuals", "--html"},
-     {}},
-    {"--models", {"--data", "--model", "--calibration-networks"}, {}},
-    {"--pairs", {"--data"}, {}},
-    {"--cpu", {"--residuals", "--record", "--replay"}, {"--device", "--cluster", "--state"}},
-    {"--load",
-     {"--record", "--replay"},
-     {"--device", "--load-models", "--stranger", "--cluster", "--state"}},
-};
-
-// A flag that the chosen mode would not read is refused, not dropped.
-Status CheckMode(const CLI::App& command) {
-  const Mode* mode = &kModes[0];
-  for (const Mode& other : std::span(kModes).subspan(1)) {
-    if (command.count(std::string(other.name)) > 0) mode = &other;
-  }
-  const bool replayed = command.count("--replay") > 0;
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();
-    if (option->count() == 0 || name == "--json" || name == mode->name) continue;
-    if (std::ranges::find(mode->reads, name) != mode->reads.end()) continue;
-    const auto& live = mode->reads_unless_replayed;
-    const bool measures = std::ranges::find(live, name) != live.end();
-    if (measures && !replayed) continue;
-    return Usage(fmt::format("{} is not read {}", name,
-                             measures             ? "with --replay"
-                             : mode->name.empty() ? "without --models, --pairs, --cpu or --load"
-                                                  : fmt::format("with {}", mode->name)));
-  }
-  return {};
-}
-
 Result<int> RunEvaluate(EvaluateFlags flags) {
   if (flags.load) {
     flags.load_flags.json = flags.json;
@@ -451,7 +411,7 @@ Action SetUpEvaluate(CLI::App& command) {
   command.add_option("--state", flags->load_flags.state, "--cpu, --load: state folder");
   command.add_flag("--json", flags->json, "Machine-readable output");
   return [flags, &command]() -> Result<int> {
-    HASE_RETURN_IF_ERROR(CheckMode(command));
+    HASE_RETURN_IF_ERROR(CheckEvaluateMode(command));
     return RunEvaluate(*flags);
   };
 }
