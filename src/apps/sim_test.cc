@@ -246,7 +246,6 @@ TEST(SizingTest, OtherTypesToChooseFromLeaveTheCardsAsTheyAre) {
   SizeQuestion q;
   q.sim.jobs = jobs.string();
   q.most = 4;
-  q.policy = "mct";
   q.target.makespan_s = 1e6;
   const auto makespan = [&](std::vector<std::string> types, std::vector<double> prices) {
     q.types = std::move(types);
