@@ -177,7 +177,10 @@ def interval(values):
 
 
 def show(values, digits):
-    mean, half = interval(values)
+    known = [v for v in values if v is not None]
+    if not known:
+        return "-"
+    mean, half = interval(known)
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 

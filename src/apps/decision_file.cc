@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace hase::apps {
@@ -9,10 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* KindOf(const placement::Decision& decision) {
-  constexpr const char* kKinds[] = {"start", "reserve", "wait", "reject"};
-  return kKinds[decision.index()];
-}
+constexpr const char* kKinds[] = {"start", "reserve", "wait", "reject"};  // as Decision's
+const char* KindOf(const placement::Decision& decision) { return kKinds[decision.index()]; }
 
 void AddSlots(const std::vector<placement::Slot>& slots, const cluster::Cluster& cluster,
               Json& line) {
@@ -45,6 +45,14 @@ double Number(const Json& json, const char* key) {
 std::string Text(const Json& json, const char* key) {
   const auto at = json.find(key);
   return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+// Lines of an event log have a `kind` as well.
+bool IsRecord(const Json& json) {
+  if (!json.is_object() || Text(json, "job").empty()) return false;
+  const auto time = json.find("t_s");
+  return time != json.end() && time->is_number() &&
+         std::ranges::find(kKinds, Text(json, "kind")) != std::end(kKinds);
 }
 
 }  // namespace
@@ -83,8 +91,11 @@ Result<std::vector<StoredDecision>> ParseDecisions(const std::string& name, std:
     const size_t end = std::min(text.find('\n'), text.size());
     const auto json = Json::parse(text.substr(0, end), nullptr, false);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!json.is_object() || Text(json, "kind").empty()) {
-      return Invalid(fmt::format("{}:{}: not a decision record", name, number));
+    if (!IsRecord(json)) {
+      return Invalid(
+          fmt::format("{}:{}: not a decision record (`hase simulate --decisions` writes "
+                      "them)",
+                      name, number));
     }
     StoredDecision d;
     d.t_s = Number(json, "t_s");

@@ -1,9 +1,11 @@
 // What makes up a simulation: loads, bounds, snapshots and stories, on the shipped predictor and
 // world W3.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 
@@ -12,6 +14,7 @@
 #include "apps/sim_inputs.h"
 #include "apps/sizing.h"
 #include "apps/snapshot.h"
+#include "base/file.h"
 #include "execution/event_log.h"
 #include "measurement/metrics.h"
 #include "placement/bounds.h"
@@ -146,7 +149,11 @@ TEST(SnapshotTest, RefusesValuesOutOfRange) {
   execution::NullJournal journal;
   ASSERT_TRUE(execution::RunCase(**sim, snapshot, journal));
   const std::string path = testing::TempDir() + "/bent_snapshot.json";
-  for (const char* bent : {R"("sharing": 9)", R"("sharing": -1)", R"("mode": 5)"}) {
+  for (const char* bent :
+       {R"("sharing": 9)", R"("sharing": -1)", R"("mode": 5)", R"("version": 99)", R"("gang": 0)",
+        R"("gang": -1)", R"("gang": 4611686018427387904)", R"("gang": 2000)", R"("batch": 0)",
+        R"("max_parallel": 0)", R"("now_ns": 9223372036854775807)", R"("now_ns": -5)",
+        R"("arrival_ns": 9223372036854775807)"}) {
     const std::string key = std::string(bent).substr(0, std::string(bent).find(' '));
     const auto text = std::regex_replace(snapshot.text(), std::regex(key + " -?[0-9]+"), bent);
     ASSERT_NE(text, snapshot.text()) << bent;
@@ -228,6 +235,30 @@ TEST(SizingTest, NothingCheaperMeetsTheTarget) {
   EXPECT_FALSE(none->found);
   q.target.makespan_s = 0;
   EXPECT_FALSE(FindCheapest(q));  // no deadlines
+}
+
+// A type that is too dear to be taken changes nothing about the others' cards.
+TEST(SizingTest, OtherTypesToChooseFromLeaveTheCardsAsTheyAre) {
+  const auto jobs = std::filesystem::temp_directory_path() / "hase_sizing_jobs.csv";
+  std::string text = "job_id,model,batch,inputs\n";
+  for (int i = 0; i < 16; ++i) text += fmt::format("j{},resnet50,8,{}\n", i, 4000 + 100 * i);
+  ASSERT_TRUE(WriteFileAtomically(jobs.string(), text));
+  SizeQuestion q;
+  q.sim.jobs = jobs.string();
+  q.most = 4;
+  q.target.makespan_s = 1e6;
+  const auto makespan = [&](std::vector<std::string> types, std::vector<double> prices) {
+    q.types = std::move(types);
+    q.prices = std::move(prices);
+    const auto answer = FindCheapest(q);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return answer->makespan_s;
+  };
+  const double alone = makespan({"T4"}, {1});
+  EXPECT_GT(alone, 0);
+  EXPECT_EQ(makespan({"T4", "L4"}, {1, 50}), alone);
+  EXPECT_EQ(makespan({"L4", "T4"}, {50, 1}), alone);
+  std::filesystem::remove(jobs);
 }
 
 }  // namespace

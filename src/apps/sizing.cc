@@ -3,17 +3,44 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <queue>
+#include <span>
 
 #include "apps/sim_bounds.h"
 #include "apps/worlds.h"
+#include "cluster/catalogue.h"
 #include "execution/event_log.h"
+#include "latency/estimator.h"
 #include "measurement/metrics.h"
 
 namespace hase::apps {
 namespace {
 
 using execution::SimCase;
+
+// The estimator of all types to choose from, asked about those that a cluster has.
+class SomeTypes : public latency::Estimator {
+ public:
+  // `all` outlives this. of_all[i]: what the cluster's type i is called there.
+  SomeTypes(const latency::Estimator& all, std::vector<DeviceTypeId> of_all)
+      : all_(all), of_all_(std::move(of_all)) {}
+  const latency::Estimate* Find(ModelId model, DeviceTypeId type, int64_t batch) const override {
+    return all_.Find(model, of_all_[type.index()], batch);
+  }
+  std::string WhyNot(ModelId model, DeviceTypeId type, int64_t batch) const override {
+    return all_.WhyNot(model, of_all_[type.index()], batch);
+  }
+  double Slowdown(const latency::Tenant& tenant, DeviceTypeId type,
+                  std::span<const latency::Tenant> others,
+                  const latency::ForeignLoad& foreign) const override {
+    return all_.Slowdown(tenant, of_all_[type.index()], others, foreign);
+  }
+
+ private:
+  const latency::Estimator& all_;
+  std::vector<DeviceTypeId> of_all_;
+};
 
 // One seed's trace, on a cluster that is made anew for every try.
 class Trial {
@@ -29,22 +56,33 @@ class Trial {
     }
     HASE_ASSIGN_OR_RETURN(trial.sim_, BuildSimCase(flags, seed));
     trial.pools_ = trial.sim_->cluster.devices;
-    if (trial.pools_.size() != q.types.size()) return Invalid("a type was named twice");
+    trial.types_ = trial.sim_->cluster.types;
+    trial.estimator_ = std::move(trial.sim_->estimator);
     return trial;
   }
 
+  // Types without a card are left out: policies weigh all the types that there are.
   Status SetCounts(const std::vector<int>& counts) {
     auto& cluster = sim_->cluster;
     cluster.devices.clear();
+    cluster.types.clear();
+    std::vector<DeviceTypeId> of_all;
     for (size_t t = 0; t < counts.size(); ++t) {
+      if (counts[t] == 0) continue;
+      const DeviceTypeId type(static_cast<uint32_t>(of_all.size()));
+      of_all.push_back(pools_[t].type);
+      cluster.types.push_back(types_[pools_[t].type.index()]);
       for (int i = 0; i < counts[t]; ++i) {
         cluster::Device device = pools_[t];
         device.id = DeviceId(static_cast<uint32_t>(cluster.devices.size()));
-        device.name = fmt::format("{}/{}", cluster.nodes[t].name, i);
+        device.type = type;
+        device.name = fmt::format("{}/{}", cluster.types[device.type.index()].name, i);
         cluster.devices.push_back(std::move(device));
       }
     }
-    HASE_ASSIGN_OR_RETURN(sim_->world, MakeWorld(q_->sim, seed_, *sim_));
+    sim_->estimator = std::make_unique<SomeTypes>(*estimator_, std::move(of_all));
+    // By name: a T4 is the same card whatever other types there are to choose from.
+    HASE_ASSIGN_OR_RETURN(sim_->world, MakeWorld(q_->sim, seed_, *sim_, world::CardDraws::kByName));
     return {};
   }
 
@@ -78,7 +116,10 @@ class Trial {
   const SizeQuestion* q_;
   uint64_t seed_;
   std::unique_ptr<SimCase> sim_;
-  std::vector<cluster::Device> pools_;  // one card of each type
+  // Of all types to choose from; one card of each.
+  std::vector<cluster::Device> pools_;
+  std::vector<cluster::DeviceType> types_;
+  std::unique_ptr<latency::Estimator> estimator_;
 };
 
 bool Meets(const SizeTarget& target, const measurement::Metrics& m) {
@@ -141,11 +182,26 @@ Result<std::vector<double>> PricesOf(const SizeQuestion& q, const SimCase& sim) 
   return prices;
 }
 
+Status CheckTypes(const std::vector<std::string>& types) {
+  if (types.empty()) return Usage("--types needs at least one type of device");
+  HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
+  std::map<std::string, std::string> named;  // card → as given
+  for (const auto& type : types) {
+    const auto spec = catalogue.Find(type);
+    if (!spec) return Usage(fmt::format("--types: {}", spec.error().message));
+    const auto [at, fresh] = named.emplace(spec->name, type);
+    if (!fresh) {
+      return Usage(fmt::format("--types: {} and {} are the same card", at->second, type));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<SizeAnswer> FindCheapest(
     const SizeQuestion& q, const std::function<void(const std::vector<int>&, double)>& progress) {
-  if (q.types.empty()) return Usage("--types needs at least one type of device");
+  HASE_RETURN_IF_ERROR(CheckTypes(q.types));
   std::vector<Trial> trials;
   for (const uint64_t seed : q.seeds) {
     HASE_ASSIGN_OR_RETURN(auto trial, Trial::Make(q, seed));

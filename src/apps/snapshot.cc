@@ -3,11 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 #include "apps/decision_file.h"
 #include "base/file.h"
+#include "base/json_reason.h"
 
 namespace hase::apps {
 namespace {
@@ -16,6 +20,8 @@ using Json = nlohmann::ordered_json;
 using placement::DeviceState;
 using placement::QueuedJob;
 using placement::Resident;
+
+constexpr int64_t kVersion = 1;
 
 // The flags that a snapshot keeps, by name.
 struct FlagName {
@@ -101,11 +107,46 @@ Json ToJson(const DeviceState& d, const execution::SimCase& sim) {
   return out;
 }
 
+// Whole numbers that T cannot hold are refused, as are numbers of the wrong kind.
+template <typename T>
+T Value(const Json& json, const char* key) {
+  try {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      const bool fits = json.is_number_unsigned()
+                            ? std::in_range<T>(json.get<uint64_t>())
+                            : json.is_number_integer() && std::in_range<T>(json.get<int64_t>());
+      if (!fits)
+        throw std::range_error(fmt::format("{} is no whole number it can hold", json.dump()));
+    }
+    return json.get<T>();
+  } catch (const Json::exception& e) {
+    throw std::range_error(fmt::format("{}: {}", key, JsonReason(e.what())));
+  } catch (const std::range_error& e) {
+    throw std::range_error(fmt::format("{}: {}", key, e.what()));
+  }
+}
 template <typename T>
 T Get(const Json& json, const char* key) {
-  return json.at(key).get<T>();
+  return Value<T>(json.at(key), key);
 }
-Nanos Time(const Json& json, const char* key) { return Nanos(Get<int64_t>(json, key)); }
+template <typename T>
+T Within(const Json& json, const char* key, T lo, T hi) {
+  const T value = Get<T>(json, key);
+  if (!(value >= lo && value <= hi)) {
+    throw std::range_error(fmt::format("{}: {} is not between {} and {}", key, value, lo, hi));
+  }
+  return value;
+}
+// 30 years: sums of a few times stay far from the end of the type.
+constexpr int64_t kLongestNs = 1'000'000'000'000'000'000;
+Nanos Time(const Json& json, const char* key) {
+  return Nanos(Within<int64_t>(json, key, -kLongestNs, kLongestNs));
+}
+Bytes Memory(const Json& json, const char* key) {
+  return Bytes(Within<int64_t>(json, key, 0, int64_t{1} << 60));
+}
+constexpr int kMostInt = std::numeric_limits<int>::max();
+constexpr double kMostSeconds = 1e9;
 template <typename T>
 T Index(const Json& json, const char* key) {
   return T(Get<uint32_t>(json, key));
@@ -114,7 +155,7 @@ T Index(const Json& json, const char* key) {
 // Values beyond the last of an enumeration are refused like any other bad value.
 template <typename T>
 T Enum(const Json& json, T last) {
-  const int value = json.get<int>();
+  const int value = Value<int>(json, "value");
   if (value < 0 || value > static_cast<int>(last)) {
     throw std::range_error(fmt::format("{} is none of 0 to {}", value, static_cast<int>(last)));
   }
@@ -125,30 +166,30 @@ QueuedJob JobFrom(const Json& json) {
   QueuedJob j;
   j.id = Index<JobId>(json, "id");
   j.model = Index<ModelId>(json, "model");
-  j.batch = Get<int64_t>(json, "batch");
-  j.inputs_left = Get<int64_t>(json, "inputs_left");
+  j.batch = Within<int64_t>(json, "batch", 1, 1 << 20);
+  j.inputs_left = Within<int64_t>(json, "inputs_left", 0, int64_t{1} << 50);
   j.arrival = Time(json, "arrival_ns");
   j.priority = Get<int>(json, "priority");
   if (!json.at("deadline_ns").is_null()) j.deadline = Time(json, "deadline_ns");
   j.owner = Index<OwnerId>(json, "owner");
-  j.max_parallel = Get<int>(json, "max_parallel");
-  j.running_parts = Get<int>(json, "running_parts");
-  j.gang = Get<int>(json, "gang");
+  j.max_parallel = Within(json, "max_parallel", 1, kMostInt);
+  j.running_parts = Within(json, "running_parts", 0, kMostInt);
+  j.gang = Within(json, "gang", 1, kMostInt);
   j.sharing = Enum(json.at("sharing"), workload::Sharing::kAny);
-  j.host_cores_milli = Get<int>(json, "host_cores_milli");
-  j.host_memory = Bytes(Get<int64_t>(json, "host_memory_bytes"));
-  j.memory_factor = Get<double>(json, "memory_factor");
+  j.host_cores_milli = Within(json, "host_cores_milli", 0, kMostInt);
+  j.host_memory = Memory(json, "host_memory_bytes");
+  j.memory_factor = Within(json, "memory_factor", 1e-3, 1e3);
   for (const auto& t : json.at("device_types")) {
-    j.device_types.push_back(DeviceTypeId(t.get<uint32_t>()));
+    j.device_types.push_back(DeviceTypeId(Value<uint32_t>(t, "device_types")));
   }
   const Json& promise = json.at("promise");
   j.promise.from = Time(promise, "from_ns");
-  j.promise.probability = Get<double>(promise, "probability");
+  j.promise.probability = Within(promise, "probability", 0.0, 1.0);
   j.promise.planned_start = Time(promise, "planned_ns");
   j.promise.expected = Time(promise, "expected_ns");
   j.promise.deviation = Time(promise, "deviation_ns");
   for (const auto& d : promise.at("devices")) {
-    j.promise.devices.push_back(DeviceId(d.get<uint32_t>()));
+    j.promise.devices.push_back(DeviceId(Value<uint32_t>(d, "devices")));
   }
   return j;
 }
@@ -159,13 +200,14 @@ Resident ResidentFrom(const Json& json) {
   r.owner = Index<OwnerId>(json, "owner");
   r.priority = Get<int>(json, "priority");
   r.sharing = Enum(json.at("sharing"), workload::Sharing::kAny);
-  r.tenant = {Index<ModelId>(json, "model"), Get<int64_t>(json, "batch"),
-              MilliShare(Get<int64_t>(json, "share_milli"))};
+  r.tenant = {Index<ModelId>(json, "model"), Within<int64_t>(json, "batch", 1, 1 << 20),
+              MilliShare(Within<int64_t>(json, "share_milli", 1, kWholeDevice.value()))};
   r.mode = Enum(json.at("mode"), cluster::ShareMode::kCpuQuota);
-  r.memory = Bytes(Get<int64_t>(json, "memory_bytes"));
+  r.memory = Memory(json, "memory_bytes");
   r.started = Time(json, "started_ns");
   if (!json.at("left_s").is_null()) {
-    r.left = latency::Spread{Get<double>(json, "left_s"), Get<double>(json, "left_variance_s2")};
+    r.left = latency::Spread{Within(json, "left_s", 0.0, kMostSeconds),
+                             Within(json, "left_variance_s2", 0.0, kMostSeconds * kMostSeconds)};
   }
   r.left_at = Time(json, "left_at_ns");
   r.overrunning = Get<bool>(json, "overrunning");
@@ -178,19 +220,19 @@ DeviceState DeviceFrom(const Json& json) {
   d.type = Index<DeviceTypeId>(json, "type");
   d.node = Index<NodeId>(json, "node");
   d.up = Get<bool>(json, "up");
-  d.memory_total = Bytes(Get<int64_t>(json, "memory_bytes"));
-  d.speed_factor = Get<double>(json, "speed_factor");
+  d.memory_total = Memory(json, "memory_bytes");
+  d.speed_factor = Within(json, "speed_factor", 1e-6, 1e6);
   for (const auto& m : json.at("modes")) {
     d.modes.push_back(Enum(m, cluster::ShareMode::kCpuQuota));
   }
-  for (const auto& m : json.at("warm")) d.warm.push_back(ModelId(m.get<uint32_t>()));
+  for (const auto& m : json.at("warm")) d.warm.push_back(ModelId(Value<uint32_t>(m, "warm")));
   const Json& foreign = json.at("foreign");
-  d.foreign.sm = Get<double>(foreign, "sm");
-  d.foreign.dram = Get<double>(foreign, "dram");
-  d.foreign.pcie = Get<double>(foreign, "pcie");
-  d.foreign.stream_stretch = Get<double>(foreign, "stream_stretch");
-  d.foreign.compute_stretch = Get<double>(foreign, "compute_stretch");
-  d.foreign.age_s = Get<double>(foreign, "age_s");
+  d.foreign.sm = Within(foreign, "sm", 0.0, kMostSeconds);
+  d.foreign.dram = Within(foreign, "dram", 0.0, kMostSeconds);
+  d.foreign.pcie = Within(foreign, "pcie", 0.0, kMostSeconds);
+  d.foreign.stream_stretch = Within(foreign, "stream_stretch", 0.0, kMostSeconds);
+  d.foreign.compute_stretch = Within(foreign, "compute_stretch", 0.0, kMostSeconds);
+  d.foreign.age_s = Within(foreign, "age_s", 0.0, kMostSeconds);
   d.foreign.valid = Get<bool>(foreign, "valid");
   for (const auto& r : json.at("residents")) d.residents.push_back(ResidentFrom(r));
   return d;
@@ -223,6 +265,11 @@ Status CheckIds(const std::string& path, const Snapshot& s) {
     if (j.id.index() >= s.sim->jobs.size() || j.model != s.sim->jobs[j.id.index()].model) {
       return wrong(fmt::format("queued job {}", j.id.index()));
     }
+    const auto& job = s.sim->jobs[j.id.index()].job;
+    if (j.batch != job.batch || j.gang != job.gang || j.max_parallel != job.max_parallel ||
+        j.inputs_left > job.inputs || j.running_parts > job.max_parallel) {
+      return wrong(fmt::format("batch, gang, parts or inputs of queued job {}", job.job_id));
+    }
     const auto type_known = [&](DeviceTypeId t) { return t.index() < s.sim->cluster.types.size(); };
     const auto device_known = [&](DeviceId d) { return d.index() < s.devices.size(); };
     if (!std::ranges::all_of(j.device_types, type_known) ||
@@ -249,7 +296,8 @@ Result<SnapshotWhen> ParseSnapshotWhen(const std::string& text) {
     }
   } catch (const std::exception&) {  // said below
   }
-  return Usage(fmt::format("--snapshot-at {}: seconds (12.5) or a decision's number (#37)", text));
+  return Usage(
+      fmt::format("--snapshot-at {}: seconds below 1e9 (12.5) or a decision's number (#37)", text));
 }
 
 std::string PlanText(const placement::Plan& plan, const execution::SimCase& sim) {
@@ -265,7 +313,7 @@ placement::Plan SnapshotPolicy::Decide(const placement::PlanningView& view) {
   const bool now =
       text_.empty() && (when_.number ? number == *when_.number : when_.at && view.now >= *when_.at);
   if (!now) return inner_.Decide(view);
-  Json out = {{"format", "hase-snapshot"}, {"version", 1}};
+  Json out = {{"format", "hase-snapshot"}, {"version", kVersion}};
   Json flags = {{"load", flags_.load}, {"seed", flags_.seed}};
   for (const auto& flag : kFlags) flags[flag.name] = flags_.*flag.field;
   out["flags"] = std::move(flags);
@@ -314,26 +362,32 @@ Result<std::unique_ptr<Snapshot>> ReadSnapshot(const std::string& path) {
     if (!json.is_object() || json.value("format", "") != "hase-snapshot") {
       return Invalid(path + ": not a snapshot (`hase simulate --snapshot` writes them)");
     }
+    const auto version = Get<int64_t>(json, "version");
+    if (version != kVersion) {
+      return Invalid(
+          fmt::format("{}: version {}, this program reads version {}", path, version, kVersion));
+    }
     const Json& stored = json.at("flags");
     flags.load = Get<double>(stored, "load");
     flags.seed = Get<uint64_t>(stored, "seed");
     for (const auto& flag : kFlags) flags.*flag.field = Get<std::string>(stored, flag.name);
     snapshot->policy = Get<std::string>(json, "policy");
     snapshot->plan = Get<std::string>(json, "plan");
-    snapshot->number = Get<int64_t>(json, "decision");
+    snapshot->number = Within<int64_t>(json, "decision", 0, kLongestNs);
     snapshot->now = Time(json, "now_ns");
+    if (snapshot->now < Nanos(0)) throw std::range_error("now_ns: is below 0");
     for (const auto& j : json.at("queue")) snapshot->queue.push_back(JobFrom(j));
     for (const auto& d : json.at("devices")) snapshot->devices.push_back(DeviceFrom(d));
     for (const auto& p : json.at("promise_outcomes")) {
       snapshot->promise_outcomes.push_back({Get<double>(p, "error"), Get<bool>(p, "kept")});
     }
     for (const auto& n : json.at("nodes")) {
-      snapshot->nodes.push_back({Get<int>(n, "cores_milli_free"), Get<int>(n, "cores_milli_total"),
-                                 Bytes(Get<int64_t>(n, "memory_free_bytes")),
-                                 Bytes(Get<int64_t>(n, "memory_total_bytes"))});
+      snapshot->nodes.push_back({Within(n, "cores_milli_free", 0, kMostInt),
+                                 Within(n, "cores_milli_total", 0, kMostInt),
+                                 Memory(n, "memory_free_bytes"), Memory(n, "memory_total_bytes")});
     }
   } catch (const Json::exception& e) {
-    return Invalid(fmt::format("{}: {}", path, e.what()));
+    return Invalid(fmt::format("{}: {}", path, JsonReason(e.what())));
   } catch (const std::range_error& e) {
     return Invalid(fmt::format("{}: {}", path, e.what()));
   }

@@ -64,7 +64,8 @@ Result<std::unique_ptr<world::World>> MakeResidualWorld(const SimFlags& flags, u
   return std::make_unique<world::ResidualWorld>(sim.cluster, solo, law, std::move(blocks), seed);
 }
 
-Result<std::unique_ptr<world::World>> MakeLawWorld(uint64_t seed, const SimCase& sim) {
+Result<std::unique_ptr<world::World>> MakeLawWorld(uint64_t seed, const SimCase& sim,
+                                                   world::CardDraws draws) {
   if (!sim.library) {
     return Usage("world W3 needs models with kernel lists: zoo names or *.kernels.json files");
   }
@@ -77,7 +78,7 @@ Result<std::unique_ptr<world::World>> MakeLawWorld(uint64_t seed, const SimCase&
     const auto list = library->Kernels(model, runtime, batch);
     return list ? *list : nullptr;
   };
-  return std::make_unique<world::LawWorld>(sim.cluster, kernels, parameters, seed);
+  return std::make_unique<world::LawWorld>(sim.cluster, kernels, parameters, seed, draws);
 }
 
 // A plain roofline at half the peak and seven tenths of the bandwidth: sizes generated jobs, and
@@ -149,10 +150,10 @@ std::unique_ptr<world::TableWorld> ExactWorld(const SimCase& sim) {
 }
 
 Result<std::unique_ptr<world::World>> MakeWorld(const SimFlags& flags, uint64_t seed,
-                                                const SimCase& sim) {
+                                                const SimCase& sim, world::CardDraws draws) {
   if (flags.world == "W1") return MakeTableWorld(flags, sim);
   if (flags.world == "W2") return MakeResidualWorld(flags, seed, sim);
-  if (flags.world == "W3") return MakeLawWorld(seed, sim);
+  if (flags.world == "W3") return MakeLawWorld(seed, sim, draws);
   return Usage(
       fmt::format("--world {}: W1 (table), W2 (residuals) or W3 (other law)", flags.world));
 }

@@ -8,6 +8,7 @@
 #include "latency/estimator.h"
 #include "latency/sample.h"
 #include "workload/generator.h"
+#include "world/law_world.h"
 #include "world/table_world.h"
 #include "world/world.h"
 
@@ -18,9 +19,10 @@ namespace hase::apps {
 Result<std::unique_ptr<latency::Estimator>> MakePredictor(
     const execution::SimCase& sim, std::vector<latency::Sample> samples = {});
 
-// W1, W2 or W3; borrows sim.cluster, sim.estimator (W2) and sim.library (W3).
-Result<std::unique_ptr<world::World>> MakeWorld(const SimFlags& flags, uint64_t seed,
-                                                const execution::SimCase& sim);
+// W1, W2 or W3 (`draws` its cards); borrows sim.cluster, sim.estimator (W2) and sim.library (W3).
+Result<std::unique_ptr<world::World>> MakeWorld(
+    const SimFlags& flags, uint64_t seed, const execution::SimCase& sim,
+    world::CardDraws draws = world::CardDraws::kInOrder);
 
 // The world in which every prediction of sim.estimator is exact.
 std::unique_ptr<world::TableWorld> ExactWorld(const execution::SimCase& sim);

@@ -8,6 +8,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_reason.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "base/yaml.h"
@@ -134,6 +135,18 @@ TEST(Units, ConvertAndCompare) {
   EXPECT_EQ(FromSeconds(1.5), Nanos(1'500'000'000));
   EXPECT_LT(FromMillis(1), FromMillis(2));
   EXPECT_EQ(ToFraction(ShareFromFraction(0.3)), 0.3);
+}
+
+TEST(JsonReason, SpeaksPlainly) {
+  EXPECT_EQ(JsonReason("[json.exception.out_of_range.403] key 'x' not found"),
+            "key 'x' is missing");
+  EXPECT_EQ(JsonReason("[json.exception.type_error.302] type must be number, but is string"),
+            "expected a number, found a string");
+  EXPECT_EQ(JsonReason("[json.exception.type_error.304] cannot use at() with array"),
+            "expected an object, found an array");
+  EXPECT_EQ(JsonReason("[json.exception.parse_error.101] parse error at line 1, column 2: syntax "
+                       "error while parsing value - invalid literal; last read: 'no'"),
+            "not JSON (line 1, column 2)");
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ bool Yaml::IsScalar() const { return node_->node.IsScalar(); }
 
 std::string Yaml::Where() const {
   const auto mark = node_->node.Mark();
+  if (mark.is_null()) return *node_->name + ":1:1";  // an empty file has no place
   return fmt::format("{}:{}:{}", *node_->name, mark.line + 1, mark.column + 1);
 }
 

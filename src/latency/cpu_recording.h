@@ -2,9 +2,9 @@
 // `hase evaluate --cpu --replay` finds the predictor's errors without a machine to measure on, and
 // the same ones everywhere.
 //
-// JSON Lines (docs/formats.md): a first line of machine, device and columns, then one line per
-// model and batch with its kernels as arrays in execution order. The sweep of `hase calibrate` is
-// in it under the names of its graphs.
+// JSON Lines (docs/formats.md): a first line of machine, device, columns and the number of
+// profiles, then one line per model and batch with its kernels as arrays in execution order. The
+// sweep of `hase calibrate` is in it under the names of its graphs.
 #pragma once
 
 #include <span>

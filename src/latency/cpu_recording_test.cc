@@ -48,7 +48,7 @@ TEST(CpuRecording, GivesBackWhatWasMeasured) {
 }
 
 TEST(CpuRecording, BadLinesAreNamed) {
-  const std::string some = ToJsonLines({"x", "d", {Copy("a", 1)}});
+  const std::string some = ToJsonLines({"x", "cpu-1c-q1", {Copy("a", 1)}});
   const std::string head = some.substr(0, some.find('\n') + 1);
   const auto message = [](const std::string& text) {
     const auto read = ParseCpuRecording("f", text);
@@ -65,7 +65,53 @@ TEST(CpuRecording, BadLinesAreNamed) {
   EXPECT_TRUE(message(other).starts_with("f:1: columns differ"));
   std::string zero = some;
   zero.replace(zero.find(",1.0,"), 5, ",0.0,");
-  EXPECT_EQ(message(zero), "f:2: a time must be above 0");
+  EXPECT_EQ(message(zero), "f:2: us: a time must be above 0");
+}
+
+TEST(CpuRecording, ValuesThatCannotBeAreNamed) {
+  const std::string some = ToJsonLines({"x", "cpu-1c-q1", {Copy("a", 1.5)}});
+  ASSERT_TRUE(ParseCpuRecording("f", some));
+  struct Case {
+    std::string from, to, expected;
+  };
+  const Case cases[] = {
+      {"\"machine\"", "\"machin\"", "f:1: unknown key 'machin'"},
+      {"cpu-1c-q1", "", "f:1: device: is empty"},
+      {"cpu-1c-q1", "T4", "f:1: device: 'T4' is no CPU partition"},
+      {"\"profiles\":1", "\"profiles\":2", "f: its first line says 2 profiles, it holds 1"},
+      {"\"source\":\"profile\"", "\"source\":\"x\"", "f:2: source: 'x' is neither"},
+      {"\"batch\":1", "\"batch\":1.5", "f:2: batch: 1.5 is no whole number between 1"},
+      {"\"batch\":1", "\"batch\":0", "f:2: batch: 0 is no whole number"},
+      {"\"batch\":1", "\"batch\":4611686018427387904", "f:2: batch: 4611686018427387904 is no"},
+      {"\"batch\":1", "\"batch\":1,\"more\":1", "f:2: unknown key 'more'"},
+      {"\"batch\":1", "\"batch\":1,\"whole_runs\":3", "f:2: key 'whole_us' is missing"},
+      {"1x16x4x4", "99999999999x99999999999", "f:2: output: '99999999999x"},
+      {"1x16x4x4", "-1x16", "f:2: output: '-1x16' is no shape"},
+      {"1x16x4x4", "", "f:2: output: '' is no shape"},
+      {"1x8x4x4;1x8x4x4", "1x8x4x4;big", "f:2: inputs: "},
+      {"1,1,1,1,0,0,0,0,1,1,1", "0,0,0,0,0,0,0,0,0,0,0", "f:2: window: "},
+      {"1,1,1,1,0,0,0,0,1,1,1", "7", "f:2: window: '7' is no window"},
+      {",1.5,0.0,3]", ",1.5,-0.5,3]", "f:2: spread: -0.5 is no number between 0"},
+      {",1.5,0.0,3]", ",1.5,0.0,0]", "f:2: repeats: 0 is no whole number"},
+      {",1.5,0.0,3]", ",1e308,0.0,3]", "f:2: us: 1e+308 is no number"},
+      {",0,1024,", ",1e30,1024,", "f:2: flops: 1e+30 is no whole number"},
+  };
+  for (const auto& c : cases) {
+    std::string text = some;
+    const size_t at = text.find(c.from);
+    ASSERT_NE(at, std::string::npos) << c.from;
+    text.replace(at, c.from.size(), c.to);
+    const auto read = ParseCpuRecording("f", text);
+    ASSERT_FALSE(read) << c.to;
+    EXPECT_TRUE(read.error().message.starts_with(c.expected)) << read.error().message;
+  }
+  const std::string head = some.substr(0, some.find('\n') + 1);
+  const std::string profile = some.substr(head.size());
+  EXPECT_EQ(ParseCpuRecording("f", head + profile + profile).error().message,
+            "f:3: m at batch 1 twice");
+  std::string bare = profile.substr(0, profile.find("[[")) + "[]}\n";
+  EXPECT_EQ(ParseCpuRecording("f", head + bare).error().message,
+            "f:2: kernels: expected a list that is not empty");
 }
 
 // Model families left out in turn, on profiles that were measured once. Guards at what was reached.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_reason.h"
 #include "cluster/telemetry/sources.h"
 
 namespace hase::latency {
@@ -100,7 +101,7 @@ Result<std::vector<LoadRow>> ParseLoadRows(const std::string& name, std::string_
                               cluster::telemetry::ParseSnapshot(where, json.at("snapshot").dump()));
         rows.push_back(std::move(row));
       } catch (const nlohmann::json::exception& e) {
-        return Invalid(fmt::format("{}: {}", where, e.what()));
+        return Invalid(fmt::format("{}: {}", where, JsonReason(e.what())));
       }
     }
     start = end + 1;

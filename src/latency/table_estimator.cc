@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/csv.h"
 #include "cluster/model_rows.h"
@@ -10,6 +11,7 @@
 namespace hase::latency {
 namespace {
 
+constexpr double kMostMs = 1e9;              // eleven days
 constexpr double kP90 = 1.2815515655446004;  // the normal quantile
 
 Result<Estimate> ReadEstimate(const CsvTable& t, size_t row) {
@@ -18,8 +20,16 @@ Result<Estimate> ReadEstimate(const CsvTable& t, size_t row) {
   HASE_ASSIGN_OR_RETURN(const auto p90, t.Number(row, "p90_ms"));
   HASE_ASSIGN_OR_RETURN(const auto memory, t.Integer(row, "memory_bytes"));
   HASE_ASSIGN_OR_RETURN(const auto load, t.Number(row, "load_ms"));
-  if (p50 <= 0) {
-    return Invalid(fmt::format("{}: latency {} must be above 0", t.Where(row, "p50_ms"), p50));
+  if (p50 <= 0 || p50 > kMostMs) {
+    return Invalid(fmt::format("{}: latency {:g} must be above 0 and at most {:g} ms",
+                               t.Where(row, "p50_ms"), p50, kMostMs));
+  }
+  for (const char* column : {"p90_ms", "load_ms"}) {
+    HASE_ASSIGN_OR_RETURN(const auto value, t.Number(row, column));
+    if (value.value_or(0) > kMostMs) {
+      return Invalid(
+          fmt::format("{}: {:g} must be at most {:g} ms", t.Where(row, column), *value, kMostMs));
+    }
   }
   if (p10.value_or(p50) <= 0 || p10.value_or(p50) > p50 || p90.value_or(p50) < p50) {
     return Invalid(
@@ -51,7 +61,19 @@ Result<TableEstimator> TableEstimator::Parse(const std::string& name, std::strin
   table.name_ = name;
   for (const auto& ref : models.refs()) table.model_names_.push_back(ref.name);
   for (const auto& type : types) table.type_names_.push_back(type.name);
+  std::set<std::string> seen;
   for (size_t row = 0; row < t.rows(); ++row) {
+    std::string key;
+    for (const char* column : {"model", "device_type", "batch", "runtime", "precision"}) {
+      key += t.Text(row, column);
+      key += '\n';
+    }
+    if (!seen.insert(std::move(key)).second) {
+      return Invalid(
+          fmt::format("{}: this model, device, batch, runtime and precision stand in an "
+                      "earlier row",
+                      t.Where(row, "model")));
+    }
     HASE_ASSIGN_OR_RETURN(const auto targets, cluster::MatchRow(t, row, models, types));
     HASE_ASSIGN_OR_RETURN(const Estimate estimate, ReadEstimate(t, row));
     for (const auto& target : targets.pairs) {

@@ -95,9 +95,10 @@ Metrics ComputeMetrics(const execution::Outcome& outcome, size_t devices) {
   return m;
 }
 
-double ClosedGap(double round_robin, double x, double bound) {
+std::optional<double> ClosedGap(double round_robin, double x, double bound) {
   const double gap = round_robin - bound;
-  return gap <= 0 ? 1 : (round_robin - x) / gap;
+  if (gap <= 1e-3 * bound) return std::nullopt;
+  return (round_robin - x) / gap;
 }
 
 }  // namespace hase::measurement

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "cluster/device.h"
 #include "execution/outcome.h"
@@ -31,7 +32,8 @@ struct Metrics {
 
 Metrics ComputeMetrics(const execution::Outcome& outcome, size_t devices);
 
-// (rr - x) / (rr - bound): 0 = no better than round-robin, 1 = the bound. 1 where there is no gap.
-double ClosedGap(double round_robin, double x, double bound);
+// (rr - x) / (rr - bound): 0 = no better than round-robin, 1 = the bound. None where round-robin is
+// within a thousandth of the bound: there is no gap to close.
+std::optional<double> ClosedGap(double round_robin, double x, double bound);
 
 }  // namespace hase::measurement

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <numbers>
+#include <set>
 
 #include "base/rng.h"
 
@@ -29,6 +30,17 @@ Result<double> NumberIn(const std::string& key, const std::string& text, double 
   if (!whole || !(value >= lo && value <= hi)) {
     return Usage(
         fmt::format("generator: {}={} must be a number between {:g} and {:g}", key, text, lo, hi));
+  }
+  return value;
+}
+
+Result<int64_t> IntegerIn(const std::string& key, const std::string& text, int64_t lo, int64_t hi) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = code == std::errc() && end == text.data() + text.size();
+  if (!whole || value < lo || value > hi) {
+    return Usage(fmt::format("generator: {}={} must be a whole number between {} and {}", key, text,
+                             lo, hi));
   }
   return value;
 }
@@ -57,15 +69,14 @@ Status SetKey(const std::string& key, const std::string& value, GeneratorSpec& s
     return {};
   }
   if (key == "jobs") {
-    HASE_ASSIGN_OR_RETURN(const double jobs, NumberIn(key, value, 1, 1e7));
-    spec.jobs = std::llround(jobs);
+    HASE_ASSIGN_OR_RETURN(spec.jobs, IntegerIn(key, value, 1, kMostJobs));
     return {};
   }
   if (key == "batches") {
     spec.batches.clear();
     for (const auto& part : Split(value, '|')) {
-      HASE_ASSIGN_OR_RETURN(const double batch, NumberIn(key, part, 1, 65536));
-      spec.batches.push_back(std::llround(batch));
+      HASE_ASSIGN_OR_RETURN(const int64_t batch, IntegerIn(key, part, 1, 65536));
+      spec.batches.push_back(batch);
     }
     return {};
   }
@@ -192,10 +203,14 @@ Result<GeneratorSpec> ParseGeneratorSpec(std::string_view text) {
                              parts[0]));
   }
   spec.arrivals = static_cast<Arrivals>(at - std::begin(kNames));
+  std::set<std::string> seen;
   for (size_t i = 1; i < parts.size(); ++i) {
     const size_t equals = parts[i].find('=');
     if (equals == std::string::npos) {
       return Usage(fmt::format("generator: '{}' is not key=value", parts[i]));
+    }
+    if (const std::string key = parts[i].substr(0, equals); !seen.insert(key).second) {
+      return Usage(fmt::format("generator: '{}' twice", key));
     }
     HASE_RETURN_IF_ERROR(SetKey(parts[i].substr(0, equals), parts[i].substr(equals + 1), spec));
   }
@@ -208,6 +223,16 @@ Result<std::vector<Job>> Generate(const GeneratorSpec& spec, uint64_t seed,
   const auto kinds = KindsByFamily(spec, cluster, speed);
   if (kinds.empty()) {
     return Invalid("generator: none of its models has a time on any device of the cluster");
+  }
+  for (const auto& model : spec.models) {
+    const bool timed =
+        std::ranges::any_of(kinds[0], [&](const Kind& kind) { return kind.model == model; });
+    if (!timed) {
+      return Usage(
+          fmt::format("generator: model '{}' is unknown or has no time on any device of "
+                      "the cluster",
+                      model));
+    }
   }
   const Rng root(seed);
   Rng job_rng = root.Split("jobs"), arrival_rng = root.Split("arrivals"),

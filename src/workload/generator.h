@@ -28,6 +28,8 @@ namespace hase::workload {
 
 enum class Arrivals : uint8_t { kOffline, kPoisson, kBursty, kDiurnal };
 
+constexpr int64_t kMostJobs = 200'000;  // some seconds to draw, minutes to simulate
+
 struct GeneratorSpec {
   Arrivals arrivals = Arrivals::kPoisson;
   int64_t jobs = 500;

@@ -42,6 +42,9 @@ TEST(GeneratorSpec, SaysWhatIsWrong) {
   EXPECT_THAT(message("poisson,laod=1"), HasSubstr("unknown key 'laod'"));
   EXPECT_THAT(message("poisson,jobs"), HasSubstr("'jobs' is not key=value"));
   EXPECT_THAT(message("poisson,exclusive=0.9,gang=0.2"), HasSubstr("above 1"));
+  EXPECT_THAT(message("poisson,jobs=5,jobs=6"), HasSubstr("'jobs' twice"));
+  EXPECT_THAT(message("poisson,jobs=1.5"), HasSubstr("jobs=1.5 must be a whole number"));
+  EXPECT_THAT(message("poisson,jobs=1000000"), HasSubstr("between 1 and 200000"));
 }
 
 class ArrivalKinds : public ::testing::TestWithParam<const char*> {};
@@ -101,6 +104,14 @@ TEST(Generator, SameSeedSameJobsOtherSeedOthers) {
   };
   EXPECT_EQ(text(1), text(1));
   EXPECT_NE(text(1), text(2));
+}
+
+TEST(Generator, NamesTheModelThatHasNoTime) {
+  const auto spec = *ParseGeneratorSpec("poisson,models=resnet50|vgg19");
+  const auto jobs = Generate(spec, 1, Cards(1, 1), Speed);
+  ASSERT_FALSE(jobs);
+  EXPECT_EQ(jobs.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(jobs.error().message, HasSubstr("model 'vgg19' is unknown"));
 }
 
 TEST(Generator, SaysWhereNothingRuns) {

@@ -90,10 +90,11 @@ void ShareMaxMin(std::span<const Demand> demands, std::span<const double> caps,
 }
 
 LawWorld::LawWorld(const cluster::Cluster& cluster, KernelTable kernels, LawParameters parameters,
-                   uint64_t seed)
+                   uint64_t seed, CardDraws draws)
     : cluster_(cluster), kernels_(std::move(kernels)), p_(std::move(parameters)), seed_(seed) {
   Rng rng = Rng(seed).Split("w3 cards");
-  for (size_t i = 0; i < cluster.devices.size(); ++i) {
+  for (const auto& device : cluster.devices) {
+    if (draws == CardDraws::kByName) rng = Rng(seed).Split("w3 card " + device.name);
     const double draw = std::clamp(p_.card_sigma * rng.Normal(), -p_.card_bound, p_.card_bound);
     card_.push_back(std::exp(draw));
   }

@@ -58,11 +58,15 @@ struct Demand {
 void ShareMaxMin(std::span<const Demand> demands, std::span<const double> caps,
                  const LawParameters& p, std::span<double> rates);
 
+// How a card's own factor is drawn: one stream in the cluster's order, or by the device's name, so
+// that a card stays the same whatever else the cluster holds.
+enum class CardDraws : uint8_t { kInOrder, kByName };
+
 class LawWorld : public World {
  public:
   // `cluster` outlives the world. The seed draws cards and noise.
   LawWorld(const cluster::Cluster& cluster, KernelTable kernels, LawParameters parameters,
-           uint64_t seed);
+           uint64_t seed, CardDraws draws = CardDraws::kInOrder);
 
   std::optional<Solo> Alone(ModelId model, DeviceId device, int64_t batch) const override;
   void Slowdowns(DeviceId device, std::span<const Occupant> occupants,

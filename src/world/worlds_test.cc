@@ -124,6 +124,21 @@ TEST(LawWorld, MoreWorkTakesLongerAndCardsDiffer) {
   EXPECT_GT(b->batch_s, 20 * 8e9 / 19.5e12);
 }
 
+TEST(LawWorld, CardsDrawnByNameDoNotDependOnTheirNeighbours) {
+  auto cluster = Cards(3);
+  for (auto& d : cluster.devices) d.name = "card" + std::to_string(d.id.index());
+  const auto kernels = [](ModelId, model::Runtime, int64_t) -> const model::ModelKernels* {
+    return nullptr;
+  };
+  const LawWorld all(cluster, kernels, Shipped(), 3, CardDraws::kByName);
+  auto fewer = cluster;
+  fewer.devices.erase(fewer.devices.begin());
+  const LawWorld some(fewer, kernels, Shipped(), 3, CardDraws::kByName);
+  EXPECT_EQ(some.CardFactor(DeviceId(0)), all.CardFactor(DeviceId(1)));
+  EXPECT_EQ(some.CardFactor(DeviceId(1)), all.CardFactor(DeviceId(2)));
+  EXPECT_NE(some.CardFactor(DeviceId(0)), some.CardFactor(DeviceId(1)));
+}
+
 TEST(LawWorld, SlowdownsAreAtLeastOneAndSharingPaysForSmallKernels) {
   const auto cluster = Cards(1);
   const auto tiny = Model(0.05, 1, 30000), full = Model(40, 8, 1 << 24);

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -26,5 +27,14 @@ struct Command {
 };
 
 std::span<const Command> Commands();
+
+// For unsigned options: CLI11 alone would take -1 for 2^64 - 1.
+inline CLI::Validator NoMinus() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return text.starts_with('-') ? text + " is below 0" : std::string();
+      },
+      "", "no minus");
+}
 
 }  // namespace hase::cli

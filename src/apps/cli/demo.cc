@@ -63,7 +63,9 @@ struct SeedResult {
   std::vector<execution::JobInput> inputs;
   std::string report;
   double makespan(size_t act) const { return acts[act].metrics.makespan_s; }
-  double gap() const { return measurement::ClosedGap(makespan(0), makespan(1), bound_s); }
+  std::optional<double> gap() const {
+    return measurement::ClosedGap(makespan(0), makespan(1), bound_s);
+  }
 };
 
 live::Profiled ProfiledPairs(bool quick) {
@@ -175,7 +177,8 @@ measurement::Report MakeReport(const Stage& stage, const SeedResult& seed) {
   report.cards = {
       {fmt::format("{:.0f} s → {:.0f} s", seed.makespan(0), seed.makespan(1)),
        "makespan, round-robin → hase"},
-      {fmt::format("{:.0f} %", seed.gap() * 100), "of the gap to the lower bound closed"},
+      {seed.gap() ? fmt::format("{:.0f} %", *seed.gap() * 100) : "-",
+       "of the gap to the lower bound closed"},
       {fmt::format("{:.1f} %", errors.work.median * 100), "median error of predicted durations"},
       {fmt::format("{:.1f} %", errors.work_unprofiled.median * 100),
        "the same, on pairs never profiled"},
@@ -274,7 +277,7 @@ json SeedJson(const SeedResult& seed, bool quick) {
               {"round_robin_makespan_s", seed.makespan(0)},
               {"hase_makespan_s", seed.makespan(1)},
               {"reduction", 1 - seed.makespan(1) / seed.makespan(0)},
-              {"closed_gap", seed.gap()},
+              {"closed_gap", seed.gap() ? json(*seed.gap()) : json(nullptr)},
               {"engine_processor_s", seed.acts[1].result.engine_processor_s},
               {"stolen_time", seed.stolen ? json(*seed.stolen) : json(nullptr)},
               {"report", seed.report}};
@@ -300,8 +303,13 @@ json AllJson(const Stage& stage, const std::vector<SeedResult>& seeds) {
   for (const char* key :
        {"lower_bound_s", "round_robin_makespan_s", "hase_makespan_s", "reduction", "closed_gap"}) {
     double sum = 0;
-    for (const json& seed : out["seeds"]) sum += seed[key].get<double>();
-    out[key] = sum / static_cast<double>(seeds.size());
+    int known = 0;
+    for (const json& seed : out["seeds"]) {
+      if (seed[key].is_null()) continue;
+      sum += seed[key].get<double>();
+      ++known;
+    }
+    out[key] = known > 0 ? json(sum / known) : json(nullptr);
   }
   std::vector<measurement::PredictionPoint> points;
   std::vector<execution::JobInput> inputs;
@@ -342,10 +350,12 @@ void PrintBars(const json& all) {
       percent("load_median_ape"));
   for (const json& seed : all["seeds"]) {
     if (all["seeds"].size() > 1)
-      fmt::print("\n  seed {:<4} {:.1f} s → {:.1f} s, bound {:.1f} s, gap closed {:.0f} %",
+      fmt::print("\n  seed {:<4} {:.1f} s → {:.1f} s, bound {:.1f} s, gap closed {}",
                  seed["seed"].get<uint64_t>(), seed["round_robin_makespan_s"].get<double>(),
                  seed["hase_makespan_s"].get<double>(), seed["lower_bound_s"].get<double>(),
-                 seed["closed_gap"].get<double>() * 100);
+                 seed["closed_gap"].is_null()
+                     ? "-"
+                     : fmt::format("{:.0f} %", seed["closed_gap"].get<double>() * 100));
     if (!seed["stolen_time"].is_null() && seed["stolen_time"].get<double>() > 0.03)
       fmt::print(
           "\n  Other programs took {:.0f} % of the first core meanwhile: these figures are "
@@ -376,7 +386,9 @@ Result<int> RunDemo(const Flags& flags) {
 
 Action SetUpDemo(CLI::App& command) {
   auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
-  command.add_option("--seeds", flags->seeds, "Seeds; each draws its own jobs")->delimiter(',');
+  command.add_option("--seeds", flags->seeds, "Seeds; each draws its own jobs")
+      ->delimiter(',')
+      ->check(NoMinus());
   command.add_option("--state", flags->state,
                      "State folder; the demo keeps to its sub-folder demo/");
   command.add_option("--report", flags->report, "Write the HTML report to this file");

@@ -11,6 +11,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/evaluate_cpu.h"
 #include "apps/cli/evaluate_load.h"
+#include "apps/cli/evaluate_modes.h"
 #include "apps/evaluation_page.h"
 #include "base/file.h"
 #include "base/paths.h"
@@ -355,7 +356,8 @@ Result<int> RunEvaluate(EvaluateFlags flags) {
 Action SetUpEvaluate(CLI::App& command) {
   auto flags = std::make_shared<EvaluateFlags>();
   command.add_option("--data", flags->data, "Folders that hold data sets, at any depth");
-  command.add_option("--set", flags->sets, "Only these data sets (default: all known)");
+  command.add_option("--set", flags->sets, "Only these data sets, by comma (default: all known)")
+      ->delimiter(',');
   command.add_option("--model", flags->model,
                      "Trained predictor (default: the shipped one); FILE.rows.xz lies beside it");
   command
@@ -375,8 +377,10 @@ Action SetUpEvaluate(CLI::App& command) {
           "Retrain without: roofline, tiles, specification, session (where in its session a "
           "row was measured), calibration (of a held-out device); may be repeated")
       ->check(CLI::IsMember({"roofline", "tiles", "specification", "session", "calibration"}));
-  command.add_option("--sample", flags->sample,
-                     "Training rows per ensemble where it retrains (0 = all)");
+  command
+      .add_option("--sample", flags->sample,
+                  "Training rows per ensemble where it retrains (0 = all)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   command.add_option("--threads", flags->threads, "Threads where it retrains")
       ->check(CLI::Range(1, 256));
   command.add_option("--residuals", flags->residuals,
@@ -406,7 +410,10 @@ Action SetUpEvaluate(CLI::App& command) {
                      "--cpu, --load: cluster.yaml (default: this machine)");
   command.add_option("--state", flags->load_flags.state, "--cpu, --load: state folder");
   command.add_flag("--json", flags->json, "Machine-readable output");
-  return [flags] { return RunEvaluate(*flags); };
+  return [flags, &command]() -> Result<int> {
+    HASE_RETURN_IF_ERROR(CheckEvaluateMode(command));
+    return RunEvaluate(*flags);
+  };
 }
 
 }  // namespace hase::cli

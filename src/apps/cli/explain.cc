@@ -3,6 +3,7 @@
 // state (--snapshot), whose decision is made again.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -225,6 +226,10 @@ void PrintResidents(const apps::Snapshot& s, const placement::Plan& plan, const 
 
 Result<int> FromState(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(const auto snapshot, apps::ReadSnapshot(flags.state));
+  const auto named = [&flags](const auto& input) { return input.job.job_id == flags.job; };
+  if (!flags.job.empty() && std::ranges::none_of(snapshot->sim->jobs, named)) {
+    return Invalid(fmt::format("{}: no job '{}'", flags.state, flags.job));
+  }
   HASE_ASSIGN_OR_RETURN(const auto policy, placement::MakePolicy(snapshot->policy));
   const auto plan = policy->Decide(snapshot->View());
   const bool same = apps::PlanText(plan, *snapshot->sim) == snapshot->plan;
@@ -265,10 +270,11 @@ Result<int> FromState(const Flags& flags) {
 
 Result<int> Explain(const Flags& flags) {
   const int sources = !flags.decisions.empty() + !flags.events.empty() + !flags.state.empty();
-  if (sources != 1) {
+  if (sources == 0) {
     return Usage(
         "one of --decisions, --events and --state is needed (`hase simulate` writes them)");
   }
+  if (sources > 1) return Usage("only one of --decisions, --events and --state can be read");
   if (!flags.state.empty()) return FromState(flags);
   if (flags.job.empty()) return Usage("the job's id is needed");
   if (!flags.events.empty()) return FromEvents(flags);

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/cli/command.h"
+#include "apps/cli/help.h"
 
 int main(int argc, char** argv) {
   using namespace hase;
@@ -17,6 +19,7 @@ int main(int argc, char** argv) {
       "time on each device under the load that is on it now, and decides which device,\n"
       "what share of it, what batch size, and when.",
       "hase"};
+  app.formatter(std::make_shared<cli::HelpFormatter>());
   app.require_subcommand(1);
   app.set_version_flag("--version", HASE_VERSION);
   std::vector<std::pair<CLI::App*, cli::Action>> actions;

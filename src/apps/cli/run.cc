@@ -241,8 +241,10 @@ void PutBound(const Queue& queue, const std::vector<Done>& runs, json& all) {
     if (run.figures["name"] == "round-robin") round_robin = run.figures["makespan_s"];
   for (const Done& run : runs) {
     json figures = run.figures;
-    if (bound && round_robin)
-      figures["closed_gap"] = measurement::ClosedGap(*round_robin, figures["makespan_s"], *bound);
+    if (bound && round_robin) {
+      const auto gap = measurement::ClosedGap(*round_robin, figures["makespan_s"], *bound);
+      figures["closed_gap"] = gap ? json(*gap) : json(nullptr);
+    }
     all["policies"].push_back(std::move(figures));
   }
 }

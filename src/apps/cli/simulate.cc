@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/simulate_flags.h"
 #include "apps/decision_file.h"
 #include "apps/sim_bounds.h"
 #include "apps/sim_inputs.h"
@@ -15,6 +16,7 @@
 #include "base/file.h"
 #include "execution/event_log.h"
 #include "measurement/metrics.h"
+#include "placement/policy.h"
 
 namespace hase::cli {
 namespace {
@@ -22,14 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using measurement::Metrics;
 
-struct Flags {
-  apps::SimFlags sim;
-  std::vector<std::string> policies = {"round-robin", "mct"};
-  std::vector<uint64_t> seeds;
-  std::string events, decisions, report, snapshot, snapshot_at = "#0";
-  apps::SnapshotWhen when;
-  bool json = false;
-};
+using Flags = SimulateFlags;
 
 // What is measured for closed_gap: makespan offline and at load >= 1, mean flow time below.
 struct Setting {
@@ -47,7 +42,9 @@ struct PolicyResult {
   std::string name;
   Metrics metrics;
   std::optional<double> closed_gap;
+  std::vector<std::string> rejected;  // the first few: "job: why; nearest: …"
 };
+constexpr size_t kRejectedShown = 3;
 
 struct SeedResult {
   uint64_t seed = 0;
@@ -66,9 +63,21 @@ std::string FileFor(const std::string& path, const std::string& policy, bool alo
   return path.substr(0, cut) + "." + policy + path.substr(cut);
 }
 
-Result<Metrics> RunPolicy(const Flags& flags, const execution::SimCase& sim,
-                          const std::string& name, bool alone, apps::SimReport& report,
-                          SeedResult& result) {
+std::vector<std::string> Rejected(const execution::Outcome& outcome,
+                                  const execution::SimCase& sim) {
+  std::vector<std::string> lines;
+  for (size_t j = 0; j < outcome.jobs.size() && lines.size() < kRejectedShown; ++j) {
+    const auto& job = outcome.jobs[j];
+    if (job.ending != execution::Ending::kRejected) continue;
+    lines.push_back(fmt::format("{}: {}", sim.jobs[j].job.job_id, job.why));
+    if (!job.nearest_feasible.empty()) lines.back() += "; nearest: " + job.nearest_feasible;
+  }
+  return lines;
+}
+
+Result<PolicyResult> RunPolicy(const Flags& flags, const execution::SimCase& sim,
+                               const std::string& name, bool alone, apps::SimReport& report,
+                               SeedResult& result) {
   HASE_ASSIGN_OR_RETURN(const auto policy, placement::MakePolicy(name));
   execution::TextJournal text;
   execution::NullJournal nothing;
@@ -99,7 +108,8 @@ Result<Metrics> RunPolicy(const Flags& flags, const execution::SimCase& sim,
         WriteFileAtomically(FileFor(flags.decisions, name, alone), decisions.text()));
   }
   report.Add(name, sim, outcome, std::move(sink));
-  return measurement::ComputeMetrics(outcome, sim.cluster.devices.size());
+  return PolicyResult{name, measurement::ComputeMetrics(outcome, sim.cluster.devices.size()),
+                      std::nullopt, Rejected(outcome, sim)};
 }
 
 Result<SeedResult> RunSeed(const Flags& flags, uint64_t seed, apps::SimReport& report) {
@@ -111,11 +121,16 @@ Result<SeedResult> RunSeed(const Flags& flags, uint64_t seed, apps::SimReport& r
   result.jobs = sim->jobs.size();
   result.setting.load = apps::TrueLoad(*sim, apps::SimTruth(*sim));
   std::optional<double> round_robin;
+  bool comparable = true;  // round-robin finished all jobs
   const bool alone = flags.policies.size() == 1;
   for (const auto& name : flags.policies) {
-    HASE_ASSIGN_OR_RETURN(const Metrics m, RunPolicy(flags, *sim, name, alone, report, result));
-    if (name == "round-robin") round_robin = result.setting.value(m);
-    result.policies.push_back({name, m, std::nullopt});
+    HASE_ASSIGN_OR_RETURN(auto run, RunPolicy(flags, *sim, name, alone, report, result));
+    const Metrics& m = run.metrics;
+    if (name == "round-robin") {
+      round_robin = result.setting.value(m);
+      comparable = m.finished == m.jobs;
+    }
+    result.policies.push_back(std::move(run));
   }
   if (!sim->faults.empty()) return result;
   const bool retried = std::ranges::any_of(
@@ -126,10 +141,13 @@ Result<SeedResult> RunSeed(const Flags& flags, uint64_t seed, apps::SimReport& r
     HASE_ASSIGN_OR_RETURN(const auto policy, placement::MakePolicy("round-robin"));
     execution::NullJournal nothing;
     HASE_ASSIGN_OR_RETURN(const auto outcome, execution::RunCase(*sim, *policy, nothing));
-    round_robin =
-        result.setting.value(measurement::ComputeMetrics(outcome, sim->cluster.devices.size()));
+    const Metrics m = measurement::ComputeMetrics(outcome, sim->cluster.devices.size());
+    round_robin = result.setting.value(m);
+    comparable = m.finished == m.jobs;
   }
+  if (!comparable) return result;
   for (auto& p : result.policies) {
+    if (p.metrics.finished < p.metrics.jobs) continue;
     p.closed_gap = measurement::ClosedGap(*round_robin, result.setting.value(p.metrics),
                                           result.setting.bound());
     report.SetGap(p.name, p.closed_gap);
@@ -197,7 +215,9 @@ double StudentT(size_t degrees) {
   return degrees == 0 ? 0 : degrees <= 30 ? kT[degrees - 1] : 1.96;
 }
 
+// Null of nothing.
 Json Interval(const std::vector<double>& values) {
+  if (values.empty()) return nullptr;
   double mean = 0, squares = 0;
   for (const double v : values) mean += v / static_cast<double>(values.size());
   for (const double v : values) squares += (v - mean) * (v - mean);
@@ -211,7 +231,7 @@ Json Summary(const std::vector<SeedResult>& results) {
   for (size_t p = 0; p < results[0].policies.size(); ++p) {
     std::vector<double> gap, makespan, completion;
     for (const auto& r : results) {
-      gap.push_back(r.policies[p].closed_gap.value_or(0));
+      if (r.policies[p].closed_gap) gap.push_back(*r.policies[p].closed_gap);
       makespan.push_back(r.policies[p].metrics.makespan_s);
       completion.push_back(r.policies[p].metrics.mean_completion_s);
     }
@@ -229,8 +249,13 @@ std::vector<measurement::ReportSeeds> SeedTable(const std::vector<SeedResult>& r
     const auto value = [&line](const char* key) {
       return measurement::ReportSeeds::Value{line[key]["mean"], line[key]["ci95"]};
     };
-    table.push_back({line["name"], static_cast<int>(results.size()), value("closed_gap"),
-                     value("makespan_s"), value("mean_completion_s")});
+    measurement::ReportSeeds row;
+    row.policy = line["name"];
+    row.seeds = static_cast<int>(results.size());
+    if (!line["closed_gap"].is_null()) row.closed_gap = value("closed_gap");
+    row.makespan_s = value("makespan_s");
+    row.completion_s = value("mean_completion_s");
+    table.push_back(std::move(row));
   }
   return table;
 }
@@ -248,10 +273,11 @@ void PrintSummary(const std::vector<SeedResult>& results) {
              "completion s");
   for (const auto& s : SeedTable(results)) {
     PrintName(s.policy);
-    fmt::print(" {:>20} {:>16} {:>20}\n",
-               fmt::format("{:.1f} ± {:.1f}", s.makespan_s.mean, s.makespan_s.ci95),
-               fmt::format("{:.3f} ± {:.3f}", s.closed_gap.mean, s.closed_gap.ci95),
-               fmt::format("{:.1f} ± {:.1f}", s.completion_s.mean, s.completion_s.ci95));
+    fmt::print(
+        " {:>20} {:>16} {:>20}\n",
+        fmt::format("{:.1f} ± {:.1f}", s.makespan_s.mean, s.makespan_s.ci95),
+        s.closed_gap ? fmt::format("{:.3f} ± {:.3f}", s.closed_gap->mean, s.closed_gap->ci95) : "-",
+        fmt::format("{:.1f} ± {:.1f}", s.completion_s.mean, s.completion_s.ci95));
   }
 }
 
@@ -275,6 +301,10 @@ void PrintTable(const Flags& flags, const SeedResult& r) {
       fmt::print("  {} failed, {} rejected, {} out of memory\n", m.failed, m.rejected,
                  m.out_of_memory);
     }
+    for (const auto& line : p.rejected) fmt::print("  {}\n", line);
+    if (static_cast<size_t>(m.rejected) > p.rejected.size()) {
+      fmt::print("  … {} more\n", static_cast<size_t>(m.rejected) - p.rejected.size());
+    }
   }
 }
 
@@ -288,12 +318,14 @@ Result<int> Simulate(const Flags& flags) {
   for (const uint64_t seed : seeds) {
     HASE_ASSIGN_OR_RETURN(auto result, RunSeed(flags, seed, report));
     infeasible = infeasible || result.infeasible;
+    if (isatty(2) && seeds.size() > 1) fmt::print(stderr, "\r\033[K");
     if (!flags.json) PrintTable(flags, result);
     results.push_back(std::move(result));
     if (isatty(2) && seeds.size() > 1) {
-      fmt::print(stderr, "\r{} of {} seeds", results.size(), seeds.size());
+      fmt::print(stderr, "\r\033[K{} of {} seeds", results.size(), seeds.size());
     }
   }
+  if (isatty(2) && seeds.size() > 1) fmt::print(stderr, "\r\033[K");
   if (flags.json && results.size() == 1) {
     fmt::print("{}\n", SeedJson(flags, results[0]).dump(1));
   } else if (flags.json) {
@@ -316,46 +348,11 @@ Result<int> Simulate(const Flags& flags) {
 
 }  // namespace
 
-void AddSimFlags(CLI::App& command, apps::SimFlags& f) {
-  command.add_option("--cluster", f.cluster, "cluster.yaml, or openb's list of nodes (.csv)");
-  command.add_option("--jobs", f.jobs, "jobs.csv, jobs.jsonl, or openb's list of tasks");
-  command.add_option("--format", f.format, "auto | openb");
-  command.add_option("--load", f.load, "openb: compress arrivals to this load");
-  command.add_option("--types", f.types, "openb: YAML naming the undisclosed GPU types");
-  command.add_option("--generate", f.generate,
-                     "instead of --jobs: offline|poisson|bursty|diurnal[,jobs=N,load=L,…]");
-  command.add_option("--world", f.world, "W1 table | W2 residuals | W3 other law");
-  command.add_option("--seed", f.seed, "of the generator, the world and job errors");
-  command.add_option("--estimates", f.estimates, "estimates.csv in place of the predictor");
-  command.add_option("--truth", f.truth, "W1: times.csv; without it the estimates are the truth");
-  command.add_option("--slowdown", f.slowdown, "slowdown.csv of estimates and of W1");
-  command.add_option("--residuals", f.residuals, "W2: residuals.csv");
-  command.add_option("--error", f.error, "LO..HI: factor on each job's true time, log-uniform");
-  command.add_option("--faults", f.faults, "YAML with `faults: [{at_s, kind, target, …}]`");
-}
-
 Action SetUpSimulate(CLI::App& command) {
   auto flags = std::make_shared<Flags>();  // shared: the action outlives this function
-  AddSimFlags(command, flags->sim);
-  command
-      .add_option("--policy", flags->policies,
-                  "one or several, separated by commas (round-robin,mct)")
-      ->delimiter(';');
-  command.add_option("--seeds", flags->seeds, "several seeds: 1,2,3")->delimiter(',');
-  command.add_option("--events", flags->events, "write the event log (JSON Lines)");
-  command.add_option("--decisions", flags->decisions, "write decision records for `hase explain`");
-  command.add_option("--snapshot", flags->snapshot,
-                     "keep one decision with all it was made from, for `hase explain --state`");
-  command.add_option("--snapshot-at", flags->snapshot_at,
-                     "the first decision at or after so many seconds (12.5), or number #N (#0)");
-  command.add_option("--report", flags->report, "write an HTML report");
-  command.add_flag("--json", flags->json, "Print JSON");
-  return [flags]() -> Result<int> {
-    flags->policies = apps::SplitPolicies(flags->policies);
-    HASE_ASSIGN_OR_RETURN(flags->when, apps::ParseSnapshotWhen(flags->snapshot_at));
-    if (!flags->seeds.empty() && !(flags->snapshot + flags->events + flags->decisions).empty()) {
-      return Usage("--snapshot, --events and --decisions keep one run: give --seed, not --seeds");
-    }
+  AddSimulateFlags(command, *flags);
+  return [flags, &command]() -> Result<int> {
+    HASE_RETURN_IF_ERROR(CheckSimulateFlags(command, *flags));
     return Simulate(*flags);
   };
 }

@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/cli/commands.h"
 #include "apps/sizing.h"
@@ -13,6 +15,7 @@ namespace {
 struct Flags {
   apps::SizeQuestion question;
   std::vector<std::string> prices;  // TYPE=DOLLARS
+  std::optional<double> makespan_s, miss;
   bool json = false;
 };
 
@@ -22,15 +25,30 @@ Status SetPrices(const Flags& flags, apps::SizeQuestion& q) {
     const size_t equals = text.find('=');
     const auto type = std::ranges::find(q.types, text.substr(0, equals));
     double price = 0;
-    try {
-      if (equals != std::string::npos) price = std::stod(text.substr(equals + 1));
-    } catch (const std::exception&) {  // said below
+    bool whole = false;
+    if (equals != std::string::npos) {
+      const char* const last = text.data() + text.size();
+      const auto [end, code] = std::from_chars(text.data() + equals + 1, last, price);
+      whole = code == std::errc() && end == last;
     }
-    if (type == q.types.end() || !(price > 0)) {
+    if (type == q.types.end() || !whole || !(price > 0 && price <= 1e9)) {
       return Usage(fmt::format("--price {}: TYPE=DOLLARS_PER_HOUR of one of --types", text));
     }
     q.prices[static_cast<size_t>(type - q.types.begin())] = price;
   }
+  return {};
+}
+
+Status SetTarget(const Flags& flags, apps::SizeTarget& target) {
+  if (flags.makespan_s && flags.miss) return Usage("--makespan and --miss exclude each other");
+  if (flags.makespan_s && !(*flags.makespan_s > 0 && *flags.makespan_s <= 1e9)) {
+    return Usage(fmt::format("--makespan {:g}: seconds above 0, at most 1e9", *flags.makespan_s));
+  }
+  if (flags.miss && !(*flags.miss >= 0 && *flags.miss <= 1)) {
+    return Usage(fmt::format("--miss {:g}: a fraction between 0 and 1", *flags.miss));
+  }
+  target.makespan_s = flags.makespan_s.value_or(0);
+  target.miss = flags.miss.value_or(0);
   return {};
 }
 
@@ -45,6 +63,7 @@ std::string Named(const std::vector<std::string>& types, const std::vector<int>&
 
 Result<int> Size(const Flags& flags) {
   apps::SizeQuestion q = flags.question;
+  HASE_RETURN_IF_ERROR(SetTarget(flags, q.target));
   HASE_RETURN_IF_ERROR(SetPrices(flags, q));
   const bool terminal = isatty(2);
   HASE_ASSIGN_OR_RETURN(
@@ -93,15 +112,17 @@ Action SetUpSize(CLI::App& command) {
   command.add_option("--jobs", q.sim.jobs, "jobs.csv or jobs.jsonl");
   command.add_option("--generate", q.sim.generate,
                      "instead of --jobs, as for simulate; sized on one card of each type");
-  command.add_option("--makespan", q.target.makespan_s, "seconds in which everything must be done");
-  command.add_option("--miss", q.target.miss,
+  command.add_option("--makespan", flags->makespan_s, "seconds in which everything must be done");
+  command.add_option("--miss", flags->miss,
                      "without --makespan: part of the deadlines that may be missed (0)");
   command.add_option("--most", q.most, "cards in all (64)")->check(CLI::Range(1, 1000));
   command.add_option("--price", flags->prices, "TYPE=DOLLARS_PER_HOUR in place of the catalogue's")
       ->delimiter(',');
   command.add_option("--policy", q.policy, "the policy that will run it (hase)");
-  command.add_option("--world", q.sim.world, "W2 residuals | W3 other law");
-  command.add_option("--seeds", q.seeds, "it must hold for all of them: 1,2,3")->delimiter(',');
+  command.add_option("--world", q.sim.world, "W2 residuals, W3 other law (default)");
+  command.add_option("--seeds", q.seeds, "it must hold for all of them: 1,2,3")
+      ->delimiter(',')
+      ->check(NoMinus());
   command.add_option("--estimates", q.sim.estimates, "estimates.csv in place of the predictor");
   command.add_flag("--json", flags->json, "Print JSON");
   return [flags]() -> Result<int> { return Size(*flags); };

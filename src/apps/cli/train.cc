@@ -58,14 +58,15 @@ Action SetUpTrain(CLI::App& command) {
   auto flags = std::make_shared<TrainFlags>();
   command.add_option("--data", flags->data, "Folders that hold data sets, at any depth")
       ->capture_default_str();
-  command.add_option("--set", flags->sets, "Only these data sets (default: all known)");
+  command.add_option("--set", flags->sets, "Only these data sets, by comma (default: all known)")
+      ->delimiter(',');
   command.add_option("--out,-o", flags->out, "File to write; FILE.rows.xz goes beside it")
       ->capture_default_str();
   command
       .add_option("--sample", flags->sample,
                   "Train each ensemble on at most so many rows (0 = all); for quick checks")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on them")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));

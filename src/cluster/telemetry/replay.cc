@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_reason.h"
 #include "cluster/telemetry/sources.h"
 
 namespace hase::cluster::telemetry {
@@ -126,7 +127,7 @@ Result<Snapshot> ParseSnapshot(const std::string& where, std::string_view line) 
     }
     return snapshot;
   } catch (const nlohmann::json::exception& e) {
-    return Invalid(fmt::format("{}: {}", where, e.what()));
+    return Invalid(fmt::format("{}: {}", where, JsonReason(e.what())));
   }
 }
 

@@ -82,6 +82,13 @@ std::string_view Exclusions::Reason(std::string_view data_set, std::string_view 
 
 Result<ReadReport> ReadKernelRows(std::span<const fs::path> paths,
                                   std::span<const std::string> only, const RowSink& sink) {
+  std::vector<std::string_view> known;
+  for (const auto& set : kDataSets) known.push_back(set.name);
+  for (const auto& name : only) {
+    if (std::ranges::find(known, name) == known.end()) {
+      return Usage(fmt::format("unknown data set '{}' (known: {})", name, fmt::join(known, ", ")));
+    }
+  }
   HASE_ASSIGN_OR_RETURN(const auto exclusions, Exclusions::Load());
   ReadReport report;
   for (const auto& set : kDataSets) {
@@ -91,11 +98,9 @@ Result<ReadReport> ReadKernelRows(std::span<const fs::path> paths,
     }
   }
   if (report.files.empty()) {
-    std::vector<std::string_view> names;
-    for (const auto& set : kDataSets) names.push_back(set.name);
     return Invalid(fmt::format("no known data set below {} (known: {})",
                                paths.empty() ? std::string("(no path given)") : paths[0].string(),
-                               fmt::join(names, ", ")));
+                               fmt::join(known, ", ")));
   }
   return report;
 }

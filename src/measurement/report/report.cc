@@ -39,7 +39,7 @@ json ToJson(const ReportSeeds& s) {
   };
   return {{"policy", s.policy},
           {"seeds", s.seeds},
-          {"closed_gap", value(s.closed_gap)},
+          {"closed_gap", s.closed_gap ? value(*s.closed_gap) : json(nullptr)},
           {"makespan_s", value(s.makespan_s)},
           {"completion_s", value(s.completion_s)}};
 }

@@ -74,7 +74,8 @@ struct ReportSeeds {
   };
   std::string policy;
   int seeds = 0;
-  Value closed_gap, makespan_s, completion_s;
+  std::optional<Value> closed_gap;  // none where it means nothing in every seed
+  Value makespan_s, completion_s;
 };
 
 struct Report {

@@ -88,7 +88,7 @@ Report Sample() {
     decision.predicted_end_s = 7;
     decision.candidates.push_back({.device = "local/0", .bound_by = "compute"});
     report.decisions.push_back(decision);
-    report.seeds.push_back({name, 10, {0.8, 0.02}, {118, 3}, {60, 2}});
+    report.seeds.push_back({name, 10, ReportSeeds::Value{0.8, 0.02}, {118, 3}, {60, 2}});
   }
   report.curves = true;
   return report;

@@ -57,7 +57,8 @@ Result<Nanos> TimeOf(const Yaml& y, std::string_view key) {
   HASE_ASSIGN_OR_RETURN(const Yaml node, y.Get(key));
   HASE_ASSIGN_OR_RETURN(const double seconds, node.Number());
   if (seconds < 0 || seconds > 1e9) {
-    return Invalid(fmt::format("{}: {} s", node.Where(), seconds));
+    return Invalid(
+        fmt::format("{}: {} {:g} must be between 0 and 1e9 seconds", node.Where(), key, seconds));
   }
   return FromSeconds(seconds);
 }
@@ -102,7 +103,8 @@ Result<std::vector<Fault>> ParseFaults(const Yaml& list, const SimCase& sim) {
       HASE_ASSIGN_OR_RETURN(const Yaml node, y.Get("factor"));
       HASE_ASSIGN_OR_RETURN(fault.factor, node.Number());
       if (fault.factor <= 0 || fault.factor > 1000) {
-        return Invalid(fmt::format("{}: factor {} must be above 0", node.Where(), fault.factor));
+        return Invalid(fmt::format("{}: factor {:g} must be above 0 and at most 1000", node.Where(),
+                                   fault.factor));
       }
     }
     faults.push_back(fault);
