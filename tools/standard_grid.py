@@ -177,11 +177,8 @@ def interval(values):
 
 
 def show(values, digits):
-    known = [v for v in values if v is not None]
-    if not known:
-        return "-"
-    mean, half = interval(known)
-    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+    mean, half = interval(values)
+    return "-" if math.isnan(mean) else f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
 TITLES = {
