@@ -9,6 +9,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/machine.h"
+#include "apps/cli/number_check.h"
 #include "cluster/telemetry/sources.h"
 
 namespace hase::cli {
@@ -175,7 +176,7 @@ Action SetUpDevices(CLI::App& command) {
                   "cpu: cores whose speed a small probe takes at every poll (3 ms of the core)")
       ->delimiter(',');
   command.add_option("--interval-s", flags->interval_s, "Time between polls")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(NumberIn(0.01, 3600));
   command.add_option("--polls", flags->polls, "End after so many (default: until interrupted)")
       ->check(CLI::NonNegativeNumber);
   return [flags] { return Run(*flags); };

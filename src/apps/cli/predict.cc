@@ -11,6 +11,7 @@
 #include "apps/cli/machine.h"
 #include "apps/live/live_load.h"
 #include "apps/predicting.h"
+#include "apps/cli/number_check.h"
 #include "base/paths.h"
 #include "cluster/micro_benchmarks.h"
 
@@ -305,7 +306,7 @@ Action SetUpPredict(CLI::App& command) {
                      "What else runs there: sm=,dram=,pcie=,residents=MODEL:BATCH:SHARE+…, or "
                      "live = what this machine's counters say now");
   command.add_option("--share", flags->share, "Part of the device the model gets")
-      ->check(CLI::Range(0.001, 1.0))
+      ->check(NumberIn(0.001, 1))
       ->capture_default_str();
   command.add_option("--mode", flags->mode,
                      "How the device is shared: exclusive | time-slice | mps | mig | cpu-quota "
