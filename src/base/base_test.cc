@@ -7,6 +7,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/nearest.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/units.h"
@@ -92,6 +93,10 @@ TEST(File, APipeIsWrittenToNotReplaced) {
 
 TEST(File, WriteNeedsAFolder) {
   EXPECT_FALSE(WriteFileAtomically("/nonexistent/folder/x", "y"));
+  EXPECT_FALSE(CanWrite("/nonexistent/folder/x"));
+  EXPECT_FALSE(CanWrite(std::filesystem::temp_directory_path()));
+  EXPECT_TRUE(CanWrite("/dev/null"));
+  EXPECT_TRUE(CanWrite("in-this-folder"));
   const auto path = std::filesystem::temp_directory_path() / "hase_file_test";
   ASSERT_TRUE(WriteFileAtomically(path, "hello"));
   EXPECT_EQ(*ReadFile(path), "hello");
@@ -134,6 +139,13 @@ TEST(Units, ConvertAndCompare) {
   EXPECT_EQ(FromSeconds(1.5), Nanos(1'500'000'000));
   EXPECT_LT(FromMillis(1), FromMillis(2));
   EXPECT_EQ(ToFraction(ShareFromFraction(0.3)), 0.3);
+}
+
+TEST(Nearest, NamesTheThreeThatMayBeMeant) {
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(NearestNames("resnet19", {"vgg16", "resnet50", "resnet18", "resnet101"}),
+            "resnet18, resnet101, resnet50");
+  EXPECT_EQ(NearestNames("x", {}), "");
 }
 
 }  // namespace
