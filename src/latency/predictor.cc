@@ -60,6 +60,11 @@ double Reciprocal(double value) { return value > 0 ? 1 / value : 0; }
 
 }  // namespace
 
+bool RunsOn(const cluster::DeviceType& type, model::Runtime runtime) {
+  const bool cpu = type.spec.kind == cluster::DeviceKind::kCpu;
+  return cpu == (runtime == model::Runtime::kOrtCpu);
+}
+
 Predictor::Predictor(const KernelSource* kernels, std::vector<cluster::DeviceType> types,
                      std::vector<Sample> samples, Options options)
     : source_(kernels),
@@ -96,6 +101,10 @@ Result<Estimate> Predictor::Compute(ModelId id, const cluster::DeviceType& type,
                                     int64_t batch) const {
   HASE_ASSIGN_OR_RETURN(const model::ModelKernels* model,
                         source_->Kernels(id, type.runtime, batch));
+  if (!RunsOn(type, model->runtime)) {  // a model may wish for its own
+    return Infeasible(fmt::format("{}: runtime {} does not run on {}", model->model,
+                                  model::ToString(model->runtime), type.name));
+  }
   Result<Estimate> estimate = type.spec.kind == cluster::DeviceKind::kCpu
                                   ? ComputeCpu(id, *model, type)
                                   : Result<Estimate>(ComputeGpu(*model, type));
