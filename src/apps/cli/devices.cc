@@ -140,8 +140,7 @@ Result<int> Watch(const Flags& flags, const Machine& machine) {
 Result<int> Run(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
   if (flags.watch) return Watch(flags, machine);
-  HASE_ASSIGN_OR_RETURN(const auto store, OpenSamples(flags.state, machine));
-  HASE_RETURN_IF_ERROR(TakeMeasuredBenches(machine, store));
+  HASE_RETURN_IF_ERROR(ReadMeasured(flags.state, machine));  // for the micro-benchmarks
   if (flags.json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& device : machine.cluster.devices)
