@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "latency/runs_on.h"
+
 namespace hase::latency {
 namespace {
 
@@ -59,11 +61,6 @@ double LayoutMicros(const model::ModelKernels& model, const cluster::DeviceType&
 double Reciprocal(double value) { return value > 0 ? 1 / value : 0; }
 
 }  // namespace
-
-bool RunsOn(const cluster::DeviceType& type, model::Runtime runtime) {
-  const bool cpu = type.spec.kind == cluster::DeviceKind::kCpu;
-  return cpu == (runtime == model::Runtime::kOrtCpu);
-}
 
 Predictor::Predictor(const KernelSource* kernels, std::vector<cluster::DeviceType> types,
                      std::vector<Sample> samples, Options options)

@@ -47,10 +47,6 @@ class LibraryKernels final : public KernelSource {
   const model::ModelLibrary* library_;
 };
 
-// Whether a runtime has anything to do on devices of a type: ONNX Runtime's CPU provider on CPU
-// partitions, the others on GPUs.
-bool RunsOn(const cluster::DeviceType& type, model::Runtime runtime);
-
 class Predictor final : public Estimator {
  public:
   struct Options {

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "latency/imports/imports.h"
-#include "latency/predictor.h"
+#include "latency/runs_on.h"
 #include "model/library.h"
 
 namespace hase::cli {

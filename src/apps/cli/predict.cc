@@ -16,6 +16,7 @@
 #include "apps/predicting.h"
 #include "base/paths.h"
 #include "cluster/micro_benchmarks.h"
+#include "latency/runs_on.h"
 
 namespace hase::cli {
 namespace {

@@ -10,6 +10,7 @@
 #include "cluster/catalogue.h"
 #include "cluster/cluster_file.h"
 #include "cluster/detect.h"
+#include "latency/runs_on.h"
 #include "workload/reader.h"
 
 namespace hase::serving {
