@@ -7,8 +7,8 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "base/nearest.h"
 #include "base/hash.h"
+#include "base/nearest.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "base/yaml.h"

@@ -305,8 +305,10 @@ TEST(Bounds, NoPlanPassesThemAndSmallOnesComeClose) {
     ASSERT_TRUE(bound && exact);
     EXPECT_LE(*exact, *bound * 1.0001);
     // The same at rates far below the solver's tolerances.
+    std::vector<placement::ServiceDemand> demands(view.services.begin(), view.services.end());
+    for (auto& demand : demands) demand.rate_rps *= 1e-12;
     auto tiny = view;
-    for (auto& demand : tiny.services) demand.rate_rps *= 1e-12;
+    tiny.services = demands;
     const placement::CapacityTable same(tiny, alone, placement::InssOptions().margin);
     EXPECT_NEAR(*placement::BoundOnFactor(same) * 1e-12 / *bound, 1, 1e-6);
     EXPECT_LE(without, *bound * 1.0001);
