@@ -154,7 +154,66 @@ def bad_usage(folder):
         expect(done.stderr.count("\n") == 1, f"{arguments}: more than one line: {done.stderr}")
 
 
-for test in (bad_usage, bad_model, killed_worker, killed_engine):
+def refused(folder):
+    """What cannot run leaves the finished queue as it was; --discard alone forgets an open one."""
+    start = fresh(folder, [("only", "tiny", 1, 10, 0)], "--policy", "mct")
+    subprocess.run(start, capture_output=True, timeout=60)
+    kept = journal(folder, ["arrived", "started", "chunk", "finished"])
+    expect(len(kept) >= 4, f"the first run did not finish: {kept}")
+    (folder / "gpus.yaml").write_text("nodes:\n  - name: here\n    devices: [{type: T4, count: 2}]\n")
+    (folder / "core.yaml").write_text("nodes:\n  - name: here\n    devices: [{type: cpu, cores: [4095]}]\n")
+    for more, status in ((["--policy", "mct,foo"], 2), (["--cluster", str(folder / "gpus.yaml")], 1),
+                         (["--cluster", str(folder / "core.yaml")], 1)):
+        if "gpus" in more[-1] and pathlib.Path("/dev/nvidia0").exists():
+            continue
+        rest = start[:-2] if more[0] == "--policy" else [a for a in start if a not in ("--cluster", str(folder / "cluster.yaml"))]
+        done = subprocess.run([*rest, *more], capture_output=True, text=True, timeout=60)
+        expect(done.returncode == status, f"{more}: {done.returncode} {done.stderr}")
+        expect(journal(folder, ["arrived", "started", "chunk", "finished"]) == kept, f"{more}: the old run is gone")
+    none = subprocess.run(command(folder, "--discard"), capture_output=True, text=True)
+    expect(none.returncode == 2 and "no queue" in none.stderr, f"--discard of nothing: {none.returncode} {none.stderr}")
+    with sqlite3.connect(f"{folder}/state/hase.db") as db:
+        db.execute("UPDATE runs SET result = '{'")
+    broken = subprocess.run(command(folder, "--resume"), capture_output=True, text=True)
+    expect(broken.returncode == 1 and "hase.db" in broken.stderr and broken.stderr.count("\n") == 1,
+           f"a damaged result: {broken.returncode} {broken.stderr}")
+    with sqlite3.connect(f"{folder}/state/hase.db") as db:
+        db.execute("UPDATE runs SET done = 0")
+    done = subprocess.run(command(folder, "--discard"), capture_output=True, text=True)
+    expect(done.returncode == 0 and not journal(folder, ["arrived"]), f"--discard: {done.returncode} {done.stderr}")
+    done = subprocess.run(command(folder, "--resume"), capture_output=True, text=True)
+    expect(done.returncode == 2 and "no queue" in done.stderr, f"--resume of nothing: {done.returncode} {done.stderr}")
+
+
+def output_that_cannot_be_written(folder):
+    """One line and status 1 where standard output is full or closed."""
+    expected = "cannot write to standard output"
+    for redirect in (">/dev/full", ">&-"):
+        done = subprocess.run(["sh", "-c", f'"$0" predict resnet18 --device T4 --json {redirect}', hase],
+                              capture_output=True, text=True)
+        expect(done.returncode == 1 and expected in done.stderr and done.stderr.count("\n") == 1,
+               f"{redirect}: {done.returncode} {done.stderr}")
+
+
+def predict_only_reads(folder):
+    """Predictions need no state folder and make none; what makes them doubtful is told."""
+    def predict(*more):
+        return subprocess.run([hase, "predict", "--json", "--state", str(folder / "none"), *more],
+                              capture_output=True, text=True)
+    done = predict("resnet18", "--device", "T4")
+    expect(done.returncode == 0 and not done.stderr, f"predict: {done.returncode} {done.stderr}")
+    expect(not (folder / "none").exists(), "predict made a state folder")
+    done = predict("vgg19", "--device", "K80", "--batch", "4096")
+    expect(done.returncode == 0 and "does not fit" in done.stderr and "does not fit" in done.stdout,
+           f"a model larger than the card: {done.returncode} {done.stderr}")
+    (folder / "cluster.yaml").write_text(CLUSTER)
+    done = predict("resnet18", "--cluster", str(folder / "cluster.yaml"))
+    expect("no measurement of this machine" in done.stderr, f"nothing measured: {done.stderr}")
+    half, quarter = (row["latency_ms"]["p50"] for row in json.loads(done.stdout))
+    expect(abs(quarter / half - 2) < 1e-6, f"a quota of 0.25 takes {quarter / half} times one of 0.5")
+
+
+for test in (bad_usage, predict_only_reads, refused, output_that_cannot_be_written, bad_model, killed_worker, killed_engine):
     count = len(problems)
     with tempfile.TemporaryDirectory() as folder:
         test(pathlib.Path(folder))

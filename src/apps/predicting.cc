@@ -22,10 +22,20 @@ Result<std::unique_ptr<Predicting>> Predicting::Make(const model::ModelLibrary* 
       made->trees_ = std::make_unique<latency::KernelModel>(std::move(trees));
       options.kernel_model = made->trees_.get();
     } else {
-      made->note_ =
+      made->notes_.emplace_back(
           "no trained predictor is installed (data/predictor.bin): GPU times are roofline "
-          "estimates";
+          "estimates");
     }
+  }
+  const bool guessed = std::ranges::any_of(types, [](const auto& t) {
+    return t.spec.kind == cluster::DeviceKind::kCpu && !t.bench.measured;
+  });
+  const bool sampled = std::ranges::any_of(
+      samples, [](const auto& s) { return s.runtime == model::Runtime::kOrtCpu; });
+  if (guessed && !sampled) {
+    made->notes_.emplace_back(
+        "no measurement of this machine: its times are rough; `hase bench` and `hase profile` make "
+        "them good");
   }
   HASE_ASSIGN_OR_RETURN(options.cpu_memory, latency::ShippedCpuMemoryLaw());
   made->predictor_ = std::make_unique<latency::Predictor>(&made->kernels_, std::move(types),

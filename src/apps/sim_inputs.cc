@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/model_place.h"
 #include "apps/sim_truth.h"
 #include "apps/worlds.h"
 #include "base/file.h"
+#include "base/paths.h"
 #include "base/rng.h"
 #include "base/yaml.h"
 #include "cluster/catalogue.h"
@@ -123,6 +125,24 @@ Status DrawErrors(const SimFlags& flags, uint64_t seed, SimCase& sim) {
   return {};
 }
 
+// The kernels of all models, with the place in the jobs file of one that cannot be used.
+Status FindModels(const SimFlags& flags, SimCase& sim) {
+  auto library = MakeLibrary(sim);
+  if (library) {
+    sim.library = std::move(*library);
+    return {};
+  }
+  if (flags.jobs.empty() || flags.format == "openb") return std::unexpected(library.error());
+  HASE_ASSIGN_OR_RETURN(const auto folder, DataDir());
+  model::ModelLibrary again(folder);
+  for (const auto& input : sim.jobs) {
+    const auto& job = input.job;
+    const auto found = again.Intern({job.model, job.runtime, job.precision});
+    if (!found) return std::unexpected(AtModel(flags.jobs, job.model, found.error()));
+  }
+  return std::unexpected(library.error());
+}
+
 // 0: arrivals stay as they are.
 Result<double> LoadAsked(const SimFlags& flags) {
   if (flags.generate.empty()) return flags.format == "openb" ? flags.load : 0;
@@ -138,7 +158,7 @@ Result<std::unique_ptr<SimCase>> BuildSimCase(const SimFlags& flags, uint64_t se
   HASE_ASSIGN_OR_RETURN(auto jobs, MakeJobs(flags, seed, *sim));
   sim->jobs = execution::MakeInputs(std::move(jobs), sim->models);
   if (flags.estimates.empty() || flags.world == "W3") {
-    HASE_ASSIGN_OR_RETURN(sim->library, MakeLibrary(*sim));
+    HASE_RETURN_IF_ERROR(FindModels(flags, *sim));
   }
   HASE_RETURN_IF_ERROR(LoadEstimates(flags, *sim));
   HASE_ASSIGN_OR_RETURN(sim->world, MakeWorld(flags, seed, *sim));

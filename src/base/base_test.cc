@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json_reason.h"
+#include "base/nearest.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "base/yaml.h"
@@ -93,6 +94,10 @@ TEST(File, APipeIsWrittenToNotReplaced) {
 
 TEST(File, WriteNeedsAFolder) {
   EXPECT_FALSE(WriteFileAtomically("/nonexistent/folder/x", "y"));
+  EXPECT_FALSE(CanWrite("/nonexistent/folder/x"));
+  EXPECT_FALSE(CanWrite(std::filesystem::temp_directory_path()));
+  EXPECT_TRUE(CanWrite("/dev/null"));
+  EXPECT_TRUE(CanWrite("in-this-folder"));
   const auto path = std::filesystem::temp_directory_path() / "hase_file_test";
   ASSERT_TRUE(WriteFileAtomically(path, "hello"));
   EXPECT_EQ(*ReadFile(path), "hello");
@@ -147,6 +152,13 @@ TEST(JsonReason, SpeaksPlainly) {
   EXPECT_EQ(JsonReason("[json.exception.parse_error.101] parse error at line 1, column 2: syntax "
                        "error while parsing value - invalid literal; last read: 'no'"),
             "not JSON (line 1, column 2)");
+}
+
+TEST(Nearest, NamesTheThreeThatMayBeMeant) {
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(NearestNames("resnet19", {"vgg16", "resnet50", "resnet18", "resnet101"}),
+            "resnet18, resnet101, resnet50");
+  EXPECT_EQ(NearestNames("x", {}), "");
 }
 
 }  // namespace

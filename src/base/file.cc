@@ -90,6 +90,18 @@ Status WriteFileAtomically(const fs::path& path, std::string_view content) {
   return {};
 }
 
+Status CanWrite(const fs::path& path) {
+  std::error_code ignored;
+  const bool in_place = fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+  if (fs::is_directory(path, ignored)) {
+    return Unavailable(fmt::format("{}: is a directory", path.string()));
+  }
+  fs::path target = in_place ? path : path.parent_path();
+  if (target.empty()) target = ".";
+  if (::access(target.c_str(), in_place ? W_OK : W_OK | X_OK) == 0) return {};
+  return Unavailable(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
+}
+
 namespace {
 // Runs a prepared coder over the whole input. The stream is always ended.
 Result<std::string> RunCoder(lzma_stream& stream, std::string_view content, int64_t limit) {

@@ -56,15 +56,17 @@ Result<fs::path> DataFile(std::string_view relative) {
   return Unavailable(fmt::format("{}: shipped data file is missing", (dir / relative).string()));
 }
 
-Result<fs::path> StateDir(const std::string& flag) {
-  fs::path dir = flag;
-  if (flag.empty()) {
-    const auto xdg = Environment("XDG_STATE_HOME"), home = Environment("HOME");
-    if (xdg.empty() && home.empty()) {
-      return Usage("neither XDG_STATE_HOME nor HOME is set: give the state folder by --state DIR");
-    }
-    dir = xdg.empty() ? fs::path(home) / ".local/state/hase" : fs::path(xdg) / "hase";
+Result<fs::path> StatePath(const std::string& flag) {
+  if (!flag.empty()) return fs::path(flag);
+  const auto xdg = Environment("XDG_STATE_HOME"), home = Environment("HOME");
+  if (xdg.empty() && home.empty()) {
+    return Usage("neither XDG_STATE_HOME nor HOME is set: give the state folder by --state DIR");
   }
+  return xdg.empty() ? fs::path(home) / ".local/state/hase" : fs::path(xdg) / "hase";
+}
+
+Result<fs::path> StateDir(const std::string& flag) {
+  HASE_ASSIGN_OR_RETURN(const fs::path dir, StatePath(flag));
   std::error_code error;
   fs::create_directories(dir, error);
   if (error) {

@@ -20,5 +20,7 @@ Result<std::filesystem::path> DataFile(std::string_view relative);
 // `flag` (--state DIR) if not empty, else $XDG_STATE_HOME/hase, else ~/.local/state/hase. Created
 // if absent; an error names the folder and why it cannot be written.
 Result<std::filesystem::path> StateDir(const std::string& flag);
+// The same folder for who only reads it: it need not exist.
+Result<std::filesystem::path> StatePath(const std::string& flag);
 
 }  // namespace hase

@@ -8,6 +8,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/nearest.h"
 #include "base/paths.h"
 
 namespace hase::cluster {
@@ -85,21 +86,6 @@ Status ReadFigures(const CsvTable& table, size_t row, DeviceSpec& spec) {
   spec.l2 = FromGib(l2_mib / 1024);
   spec.verified = verified == 1;
   return {};
-}
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
 }
 
 // Where a MIG profile begins in the name: "… MIG 1g.10gb", "…-MIG-1g.10gb"; npos if nowhere.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cluster/cluster_file.h"
+
 namespace hase::latency {
 namespace {
 
@@ -187,7 +189,11 @@ void CpuPredictor::FromMeasured(const Reference& reference, const model::ModelKe
 
 void CpuPredictor::FromKernels(const Machine& machine, const cluster::DeviceType& type,
                                Answer* answer) const {
-  const auto ratio = partitions_.Between(machine.device, type.name).value_or(PartitionLaw::Ratio{});
+  // Without kernels the speed comes from the micro-benchmarks; those not measured are whole cores'.
+  const bool whole_cores = machine.kernels.empty() && !type.bench.measured;
+  const std::string from =
+      whole_cores ? cluster::CpuPartitionName(type.cores, kWholeDevice) : machine.device;
+  const auto ratio = partitions_.Between(from, type.name).value_or(PartitionLaw::Ratio{});
   answer->latency_us = answer->times.sum_us * std::exp(machine.log_gap + ratio.log_factor);
   // With whole models to compare, their spread holds the kernels' errors as well; take the greater.
   answer->shared_sigma = std::hypot(std::max(machine.sigma, answer->times.own_sigma), ratio.sigma);
@@ -199,7 +205,7 @@ void CpuPredictor::FromKernels(const Machine& machine, const cluster::DeviceType
       "from {} whole models",
       answer->times.kernels.size(), 100 * answer->times.measured_part, machine.kernels.kernels(),
       machine.device, std::exp(machine.log_gap), machine.models);
-  if (machine.device != type.name) {
+  if (from != type.name) {
     answer->basis += fmt::format(", × {:.2f} between partitions", std::exp(ratio.log_factor));
   }
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "latency/runs_on.h"
+
 namespace hase::latency {
 namespace {
 
@@ -96,6 +98,10 @@ Result<Estimate> Predictor::Compute(ModelId id, const cluster::DeviceType& type,
                                     int64_t batch) const {
   HASE_ASSIGN_OR_RETURN(const model::ModelKernels* model,
                         source_->Kernels(id, type.runtime, batch));
+  if (!RunsOn(type, model->runtime)) {  // a model may wish for its own
+    return Infeasible(fmt::format("{}: runtime {} does not run on {}", model->model,
+                                  model::ToString(model->runtime), type.name));
+  }
   Result<Estimate> estimate = type.spec.kind == cluster::DeviceKind::kCpu
                                   ? ComputeCpu(id, *model, type)
                                   : Result<Estimate>(ComputeGpu(*model, type));

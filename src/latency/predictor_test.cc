@@ -174,6 +174,18 @@ TEST_F(PredictorTest, WithoutAnySampleItAnswersFromTheRooflineAndSaysSo) {
   EXPECT_GE(e->shared_sigma, 0.4);
 }
 
+TEST_F(PredictorTest, WithoutAnySampleAQuotaSlowsDown) {
+  const Predictor p(&models_, {CpuType(1), CpuType(0.6), CpuType(0.3)}, {}, {});
+  const double whole = p.Find(ModelId(1), DeviceTypeId(0), 1)->latency_s;
+  EXPECT_NEAR(p.Find(ModelId(1), DeviceTypeId(1), 1)->latency_s, whole / 0.6, 1e-9);
+  EXPECT_NEAR(p.Find(ModelId(1), DeviceTypeId(2), 1)->latency_s, whole / 0.3, 1e-9);
+  // Measured micro-benchmarks ran under the quota already.
+  auto measured = CpuType(0.3);
+  measured.bench.measured = true;
+  const Predictor q(&models_, {measured}, {}, {});
+  EXPECT_NEAR(q.Find(ModelId(1), DeviceTypeId(0), 1)->latency_s, whole, 1e-9);
+}
+
 TEST_F(PredictorTest, ListedKernelsSumToTheLatency) {
   const auto p = Make();
   const auto e = p.Explain(ModelId(kUnseen), DeviceTypeId(1), 2);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <iterator>
 
@@ -188,6 +189,19 @@ void BindWhere(Statement& s, const std::string& machine, const SampleQuery& quer
   if (query.batch) s.Bind(*query.batch);
 }
 
+// Of an absolute path; what a URI gives a meaning is escaped.
+std::string UriOf(const std::filesystem::path& file, std::string_view mode) {
+  std::string uri = "file://";
+  for (const char c : file.string()) {
+    if (c == '%' || c == '?' || c == '#') {
+      uri += fmt::format("%{:02x}", static_cast<unsigned char>(c));
+    } else {
+      uri += c;
+    }
+  }
+  return uri + "?mode=" + std::string(mode);
+}
+
 }  // namespace
 
 struct SampleStore::Database {
@@ -202,34 +216,42 @@ struct SampleStore::Database {
                          : code == SQLITE_CORRUPT ? ": the file is damaged; move it away"
                          : code == SQLITE_NOTADB  ? ": this is no sample store; move it away"
                          : code == SQLITE_BUSY    ? ": another process holds it"
-                                                  : "";
+                         // Its tables are not those of its version.
+                         : code == SQLITE_ERROR ? ": this is no whole sample store; move it away"
+                                                : "";
     return Unavailable(fmt::format("{}: cannot {}: {}{}", file, doing, sqlite3_errmsg(db), advice));
   }
   Status Run(const char* sql, std::string_view doing) const {
     if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return Fail(doing);
     return {};
   }
-  Status Migrate() const {
-    HASE_RETURN_IF_ERROR(Run("BEGIN IMMEDIATE", "open"));
-    int64_t version = 0;
-    {
-      Statement s(db, "PRAGMA user_version");
-      if (!s.ok() || s.Step() != SQLITE_ROW) return Fail("read its version");
-      version = s.Integer();
-    }
+  // From 0 (a new file) to kVersion.
+  Result<int64_t> Version() const {
+    Statement s(db, "PRAGMA user_version");
+    if (!s.ok() || s.Step() != SQLITE_ROW) return Fail("read its version");
+    const int64_t version = s.Integer();
     if (version > kVersion) {
-      (void)Run("ROLLBACK", "close");
       return Invalid(fmt::format("{}: written by a newer HASE (version {}, this one knows {})",
                                  file, version, kVersion));
     }
-    constexpr const char* kSteps[kVersion] = {kSchema, kSecondSchema};
-    for (; version < kVersion; ++version) {
-      if (auto made = Run(kSteps[version], "create tables"); !made) {
-        (void)Run("ROLLBACK", "undo");
-        return made;
-      }
+    if (version < 0) {
+      return Invalid(fmt::format("{}: its version is {}: this is no sample store; move it away",
+                                 file, version));
     }
-    return Run("COMMIT", "create tables");
+    return version;
+  }
+  Status Migrate() const {
+    HASE_RETURN_IF_ERROR(Run("BEGIN IMMEDIATE", "open"));
+    const auto migrated = [&]() -> Status {
+      HASE_ASSIGN_OR_RETURN(const int64_t version, Version());
+      constexpr const char* kSteps[kVersion] = {kSchema, kSecondSchema};
+      for (int64_t v = version; v < kVersion; ++v) {
+        if (!Run(kSteps[v], "create tables")) return Fail("create tables");
+      }
+      return Run("COMMIT", "create tables");
+    }();
+    if (!migrated) (void)Run("ROLLBACK", "undo");
+    return migrated;
   }
 };
 
@@ -249,6 +271,29 @@ Result<SampleStore> SampleStore::Open(const std::filesystem::path& file, std::st
       database->Run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", "open"));
   HASE_RETURN_IF_ERROR(database->Migrate());
   return SampleStore(std::move(database));
+}
+
+Result<std::optional<SampleStore>> SampleStore::OpenToRead(const std::filesystem::path& file,
+                                                           std::string machine) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  // A write-ahead log cannot be shared where nothing can be written; then nobody writes here.
+  const bool writable = access(file.parent_path().c_str(), W_OK) == 0;
+  auto database = std::make_unique<Database>();
+  database->file = file.string();
+  database->machine = machine;
+  const std::string uri =
+      UriOf(std::filesystem::absolute(file), writable ? "ro" : "ro&immutable=1");
+  if (sqlite3_open_v2(uri.c_str(), &database->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
+                      nullptr) != SQLITE_OK) {
+    return database->Fail("open");
+  }
+  sqlite3_extended_result_codes(database->db, 0);
+  sqlite3_busy_timeout(database->db, 5000);
+  HASE_ASSIGN_OR_RETURN(const int64_t version, database->Version());
+  if (version == kVersion) return SampleStore(std::move(database));
+  database.reset();
+  return Open(file, std::move(machine));
 }
 
 Status SampleStore::Append(std::span<const Sample> samples, int clock_mhz) {
@@ -302,6 +347,24 @@ Result<int64_t> SampleStore::Count(const SampleQuery& query) const {
   BindWhere(s, database_->machine, query);
   if (s.Step() != SQLITE_ROW) return database_->Fail("count samples");
   return s.Integer();
+}
+
+Result<int64_t> SampleStore::CountUnusable() const {
+  Statement s(database_->db,
+              "SELECT COUNT(*) FROM samples WHERE machine = ? AND (typeof(latency_us) NOT IN "
+              "('real', 'integer') OR NOT latency_us > 0)");
+  if (!s.ok()) return database_->Fail("count samples");
+  s.Bind(database_->machine);
+  if (s.Step() != SQLITE_ROW) return database_->Fail("count samples");
+  return s.Integer();
+}
+
+Status SampleStore::Check() const {
+  Statement s(database_->db, "PRAGMA quick_check(1)");
+  if (!s.ok() || s.Step() != SQLITE_ROW) return database_->Fail("check");
+  const std::string found = s.Text();
+  if (found == "ok") return {};
+  return Invalid(fmt::format("{}: the file is damaged ({}); move it away", database_->file, found));
 }
 
 Status SampleStore::Remove(const SampleQuery& query) {

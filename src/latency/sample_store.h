@@ -34,6 +34,10 @@ class SampleStore {
   // Opens or creates. `machine` is the fingerprint rows are written with and filtered by. Errors
   // name the file: not a database, damaged, written by a newer HASE, disk full, not writable.
   static Result<SampleStore> Open(const std::filesystem::path& file, std::string machine);
+  // Opens to read only: writes nothing, and the folder need not be writable. nullopt: no such file.
+  // A file of an older version is taken over by Open, which writes.
+  static Result<std::optional<SampleStore>> OpenToRead(const std::filesystem::path& file,
+                                                       std::string machine);
   SampleStore(SampleStore&&) noexcept;
   SampleStore& operator=(SampleStore&&) noexcept;
   ~SampleStore();
@@ -43,6 +47,10 @@ class SampleStore {
   // In the order in which they were appended.
   Result<std::vector<Sample>> Query(const SampleQuery& query) const;
   Result<int64_t> Count(const SampleQuery& query) const;
+  // Rows of this machine that the predictor passes over: their latency is no number above 0.
+  Result<int64_t> CountUnusable() const;
+  // Reads the whole file; an error names the first damage.
+  Status Check() const;
   Status Remove(const SampleQuery& query);
 
   // The newest vector of a device; nullopt if it was never measured.

@@ -142,6 +142,70 @@ TEST_F(SampleStoreTest, AStoreOfANewerVersionIsRefused) {
   EXPECT_NE(store.error().message.find("newer HASE"), std::string::npos);
 }
 
+// Opens a store of version 2 after `sql` changed it.
+Result<SampleStore> OpenAfter(const std::filesystem::path& file, const char* sql) {
+  EXPECT_TRUE(SampleStore::Open(file, "m"));
+  sqlite3* db = nullptr;
+  EXPECT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  return SampleStore::Open(file, "m");
+}
+
+TEST_F(SampleStoreTest, AVersionThatIsNoneIsRefused) {
+  for (const char* sql :
+       {"PRAGMA user_version = -3", "PRAGMA user_version = 0", "PRAGMA user_version = 1"}) {
+    std::filesystem::remove(File());
+    const auto store = OpenAfter(File(), sql);
+    ASSERT_FALSE(store) << sql;
+    EXPECT_NE(store.error().message.find(File().string()), std::string::npos);
+    EXPECT_NE(store.error().message.find("move it away"), std::string::npos)
+        << store.error().message;
+  }
+}
+
+TEST_F(SampleStoreTest, ReadingCreatesNothing) {
+  auto none = SampleStore::OpenToRead(File(), "m");
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
+  EXPECT_FALSE(std::filesystem::exists(File()));
+  {
+    auto store = SampleStore::Open(File(), "m");
+    ASSERT_TRUE(store->Append(std::vector<Sample>{Convolution()}));
+  }
+  auto read = SampleStore::OpenToRead(File(), "m");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_TRUE(*read);
+  EXPECT_EQ(*(*read)->Count({}), 1);
+  EXPECT_FALSE((*read)->Append(std::vector<Sample>{Convolution()}));
+}
+
+TEST_F(SampleStoreTest, DamageAndRowsOfNoUseAreFound) {
+  {
+    auto store = SampleStore::Open(File(), "m");
+    const std::vector<Sample> many(500, Convolution());
+    ASSERT_TRUE(store->Append(many));
+    EXPECT_TRUE(store->Check());
+    EXPECT_EQ(*store->CountUnusable(), 0);
+  }
+  {
+    const auto store = OpenAfter(File(),
+                                 "UPDATE samples SET latency_us = -1 WHERE id = 1;"
+                                 "UPDATE samples SET latency_us = 'fast' WHERE id = 2");
+    ASSERT_TRUE(store);
+    EXPECT_EQ(*store->CountUnusable(), 2);
+  }
+  std::fstream file(File(), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(3 * 4096);
+  file << std::string(4096 * 4, '\x7e');
+  file.close();
+  const auto store = SampleStore::OpenToRead(File(), "m");
+  ASSERT_TRUE(store);
+  const auto checked = (*store)->Check();
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("damaged"), std::string::npos);
+}
+
 TEST_F(SampleStoreTest, AStoreOfTheFirstVersionIsTakenOver) {
   {
     auto store = SampleStore::Open(File(), "m");

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 namespace hase::measurement {
 namespace {
@@ -27,14 +28,14 @@ CREATE TABLE IF NOT EXISTS journal(n INTEGER PRIMARY KEY, run INTEGER NOT NULL, 
 CREATE INDEX IF NOT EXISTS journal_of_run ON journal(run, n);
 )";
 
-// Kinds as LogEntry wants them: views of texts that live for ever.
+// Kinds as LogEntry wants them: views of texts that live for ever. Empty: none of ours.
 std::string_view KindOf(std::string_view text) {
   constexpr std::array<std::string_view, 10> kKinds = {"arrived",   "started",  "chunk", "finished",
                                                        "failed",    "reserved", "moved", "rejected",
                                                        "cancelled", "device"};
   for (const std::string_view kind : kKinds)
     if (kind == text) return kind;
-  return "unknown";
+  return {};
 }
 
 }  // namespace
@@ -50,6 +51,10 @@ struct Store::State {
   }
   std::unexpected<Error> Failed() const {
     return Unavailable(fmt::format("{}: {}", name, sqlite3_errmsg(db)));
+  }
+  Status Run(const char* sql) const {
+    if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return Failed();
+    return {};
   }
   // Prepares `sql`, binds by `bind`, steps, and calls `row` for each row.
   template <typename Bind, typename Row>
@@ -107,8 +112,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& folder) 
                     folder.string()));
   if (sqlite3_open(state->name.c_str(), &state->db) != SQLITE_OK) return state->Failed();
   sqlite3_busy_timeout(state->db, 5000);
-  if (sqlite3_exec(state->db, kSchema, nullptr, nullptr, nullptr) != SQLITE_OK)
-    return state->Failed();
+  HASE_RETURN_IF_ERROR(state->Run(kSchema));
   return std::unique_ptr<Store>(new Store(std::move(state)));
 }
 
@@ -149,11 +153,19 @@ Result<std::vector<StoredRun>> Store::Runs() {
   return runs;
 }
 
-Status Store::ForgetRuns() {
-  if (sqlite3_exec(state_->db, "BEGIN; DELETE FROM journal; DELETE FROM runs; COMMIT;", nullptr,
-                   nullptr, nullptr) != SQLITE_OK)
-    return state_->Failed();
-  return {};
+Status Store::ForgetRuns() { return StartQueue({}, {}); }
+
+Status Store::StartQueue(const std::vector<std::pair<std::string, std::string>>& facts,
+                         const std::vector<std::string>& policies) {
+  HASE_RETURN_IF_ERROR(state_->Run("BEGIN IMMEDIATE"));
+  const auto changed = [&]() -> Status {
+    HASE_RETURN_IF_ERROR(state_->Run("DELETE FROM journal; DELETE FROM runs"));
+    for (const auto& [name, text] : facts) HASE_RETURN_IF_ERROR(Remember(name, text));
+    for (const auto& policy : policies) HASE_RETURN_IF_ERROR(BeginRun(policy));
+    return state_->Run("COMMIT");
+  }();
+  if (!changed) (void)state_->Run("ROLLBACK");
+  return changed;
 }
 
 namespace {
@@ -194,10 +206,26 @@ std::unique_ptr<execution::Journal> Store::JournalOf(int64_t run) {
   return std::make_unique<SqliteJournal>(state_->db, run);
 }
 
+namespace {
+
+// What no journal of ours can say; empty if there is nothing of that kind.
+std::string Nonsense(const execution::LogEntry& e, std::set<std::string>& finished) {
+  if (e.kind.empty()) return "an unknown kind";
+  if (e.time < Nanos(0)) return "a time before the run began";
+  if (e.inputs < 0) return "fewer inputs than none";
+  if (e.kind == "finished" && e.why != "part" && !finished.insert(e.job).second)
+    return fmt::format("job '{}' finished twice", e.job);
+  return "";
+}
+
+}  // namespace
+
 Result<std::vector<execution::LogEntry>> Store::Entries(int64_t run) {
   std::vector<execution::LogEntry> entries;
+  std::set<std::string> finished;
+  std::string nonsense;
   HASE_RETURN_IF_ERROR(state_->Execute(
-      "SELECT t_ns, seq, kind, job, device, share_milli, why, predicted_ns, inputs FROM journal "
+      "SELECT t_ns, seq, kind, job, device, share_milli, why, predicted_ns, inputs, n FROM journal "
       "WHERE run = ? ORDER BY n",
       Values(run), [&](sqlite3_stmt* s) {
         entries.push_back({.time = Nanos(sqlite3_column_int64(s, 0)),
@@ -209,7 +237,14 @@ Result<std::vector<execution::LogEntry>> Store::Entries(int64_t run) {
                            .why = TextAt(s, 6),
                            .predicted = Nanos(sqlite3_column_int64(s, 7)),
                            .inputs = sqlite3_column_int64(s, 8)});
+        const std::string found = Nonsense(entries.back(), finished);
+        if (!found.empty() && nonsense.empty())
+          nonsense = fmt::format(
+              "{}: journal row {} of run {} says {}: the file was changed; start "
+              "the queue anew",
+              state_->name, sqlite3_column_int64(s, 9), run, found);
       }));
+  if (!nonsense.empty()) return Invalid(nonsense);
   return entries;
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -40,9 +41,14 @@ class Store {
   Status EndRun(int64_t run, const std::string& result);
   Result<std::vector<StoredRun>> Runs();  // in order of beginning
   Status ForgetRuns();                    // and their journals
+  // A new queue in place of what was there: forgets the runs, remembers `facts` (name, text) and
+  // begins a run for each policy. All or nothing: after an error the old queue is as it was.
+  Status StartQueue(const std::vector<std::pair<std::string, std::string>>& facts,
+                    const std::vector<std::string>& policies);
 
   // Appends to `run`'s journal; must not outlive the store.
   std::unique_ptr<execution::Journal> JournalOf(int64_t run);
+  // An error names the first row that no run can have written.
   Result<std::vector<execution::LogEntry>> Entries(int64_t run);
 
  private:

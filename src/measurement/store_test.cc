@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,49 @@ TEST_F(StoreTest, KeepsWhatItIsGivenAcrossOpenings) {
   EXPECT_TRUE((*store)->Runs()->front().done);
   ASSERT_TRUE((*store)->ForgetRuns());
   EXPECT_TRUE((*store)->Runs()->empty());
+}
+
+TEST_F(StoreTest, AQueueThatCannotBeginLeavesTheOldOneWhole) {
+  auto store = Store::Open(folder_);
+  ASSERT_TRUE(store);
+  ASSERT_TRUE((*store)->StartQueue({{"jobs", "old"}}, {"hase"}));
+  const int64_t old = (*store)->Runs()->front().id;
+  ASSERT_TRUE((*store)->JournalOf(old)->Append(Entry(1, "finished")));
+  ASSERT_TRUE((*store)->EndRun(old, "{}"));
+  {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open((folder_ / "hase.db").c_str(), &db), SQLITE_OK);
+    sqlite3_exec(db,
+                 "CREATE TRIGGER refuse BEFORE INSERT ON runs WHEN NEW.policy = 'foo' BEGIN "
+                 "SELECT RAISE(ABORT, 'refused'); END",
+                 nullptr, nullptr, nullptr);
+    sqlite3_close(db);
+  }
+  EXPECT_FALSE((*store)->StartQueue({{"jobs", "new"}}, {"mct", "foo"}));
+  EXPECT_EQ(**(*store)->Recall("jobs"), "old");
+  const auto runs = (*store)->Runs();
+  ASSERT_EQ(runs->size(), 1u);
+  EXPECT_TRUE(runs->front().done);
+  EXPECT_EQ((*store)->Entries(old)->size(), 1u);
+  ASSERT_TRUE((*store)->StartQueue({{"jobs", "new"}}, {"mct", "round-robin"}));
+  EXPECT_EQ((*store)->Runs()->size(), 2u);
+  EXPECT_EQ(**(*store)->Recall("jobs"), "new");
+}
+
+TEST_F(StoreTest, AJournalThatWasChangedIsRefused) {
+  auto store = Store::Open(folder_);
+  ASSERT_TRUE(store);
+  const auto refused = [&](const std::vector<execution::LogEntry>& entries) {
+    const auto run = (*store)->BeginRun("hase");
+    for (const auto& entry : entries) EXPECT_TRUE((*store)->JournalOf(*run)->Append(entry));
+    const auto read = (*store)->Entries(*run);
+    return read ? std::string() : read.error().message;
+  };
+  EXPECT_EQ(refused({Entry(1, "started"), Entry(2, "finished")}), "");
+  EXPECT_THAT(refused({Entry(1, "finished"), Entry(1, "finished")}),
+              testing::AllOf(testing::HasSubstr("hase.db"), testing::HasSubstr("finished twice")));
+  EXPECT_THAT(refused({Entry(-1, "started")}), testing::HasSubstr("a time before"));
+  EXPECT_THAT(refused({Entry(1, "dreamt")}), testing::HasSubstr("unknown kind"));
 }
 
 TEST_F(StoreTest, OneProcessAtATime) {

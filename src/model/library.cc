@@ -1,11 +1,11 @@
 #include "model/library.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "model/kernels_json.h"
 #include "model/lower.h"
 #include "model/resolve.h"
@@ -34,29 +34,37 @@ std::vector<std::string> ZooNames(const fs::path& data_dir) {
 }
 
 Result<Graph> OpenModel(const std::string& name, const fs::path& data_dir,
-                        const std::vector<std::pair<std::string, int64_t>>& dimensions) {
+                        const Dimensions& dimensions) {
+  std::error_code error;
+  if (fs::exists(name, error) && !fs::is_regular_file(name, error) &&
+      !fs::is_directory(name, error)) {  // a pipe would wait, a device never end
+    return Invalid(fmt::format("{}: is no regular file", name));
+  }
   if (name.ends_with(".onnx")) return LowerInChild(name, {.dimensions = dimensions, .scratch = {}});
   if (!dimensions.empty()) {
     return Usage(fmt::format("{}: --dim fixes dimensions of ONNX files only", name));
   }
   const bool zoo = !name.ends_with(kSuffix);
   const fs::path file = zoo ? data_dir / "zoo" / (name + std::string(kSuffix)) : fs::path(name);
-  std::error_code error;
   if (zoo && (name.find('/') != std::string::npos || !fs::exists(file, error))) {
-    return Invalid(fmt::format("'{}' is no model: not an .onnx or {} file, and not in the zoo ({})",
-                               name, kSuffix, fmt::join(ZooNames(data_dir), ", ")));
+    return Invalid(fmt::format(
+        "'{}' is no model: not an .onnx or {} file, and not in the zoo (nearest: {}; `hase zoo "
+        "list` shows all)",
+        name, kSuffix, NearestNames(name, ZooNames(data_dir))));
   }
   HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kKernelsFileLimit));
   return ReadKernelsJson(text, file.string());
 }
 
-ModelLibrary::ModelLibrary(fs::path data_dir) : data_dir_(std::move(data_dir)) {}
+ModelLibrary::ModelLibrary(fs::path data_dir, Dimensions dimensions)
+    : data_dir_(std::move(data_dir)), dimensions_(std::move(dimensions)) {}
 ModelLibrary::~ModelLibrary() = default;
 
 Result<const Graph*> ModelLibrary::Open(const std::string& name) {
   const auto known = graphs_.find(name);
   if (known != graphs_.end()) return known->second.get();
-  HASE_ASSIGN_OR_RETURN(Graph graph, OpenModel(name, data_dir_));
+  const bool onnx = name.ends_with(".onnx");
+  HASE_ASSIGN_OR_RETURN(Graph graph, OpenModel(name, data_dir_, onnx ? dimensions_ : Dimensions()));
   return graphs_.emplace(name, std::make_unique<Graph>(std::move(graph))).first->second.get();
 }
 

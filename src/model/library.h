@@ -30,9 +30,13 @@ struct ModelEntry {
   bool operator==(const ModelEntry&) const = default;
 };
 
+// Values of symbolic dimensions other than the batch, by name.
+using Dimensions = std::vector<std::pair<std::string, int64_t>>;
+
 class ModelLibrary {
  public:
-  explicit ModelLibrary(std::filesystem::path data_dir);
+  // `dimensions` of all ONNX files that are interned.
+  explicit ModelLibrary(std::filesystem::path data_dir, Dimensions dimensions = {});
   ~ModelLibrary();
 
   // The same entry gives the same id. All errors of the model surface here.
@@ -59,6 +63,7 @@ class ModelLibrary {
   Result<const Graph*> Fused(const Model& model, Runtime runtime) const;
 
   std::filesystem::path data_dir_;
+  Dimensions dimensions_;
   std::vector<Model> models_;
   std::map<std::string, std::unique_ptr<Graph>> graphs_;  // by name
   mutable std::map<Runtime, FusionRules> rules_;
@@ -69,7 +74,7 @@ class ModelLibrary {
 // Reads any of the three kinds of model into its basic graph. `dimensions` fixes symbolic
 // dimensions other than the batch (ONNX files only).
 Result<Graph> OpenModel(const std::string& name, const std::filesystem::path& data_dir,
-                        const std::vector<std::pair<std::string, int64_t>>& dimensions = {});
+                        const Dimensions& dimensions = {});
 // Names of the zoo models whose kernel lists lie in the data directory, sorted.
 std::vector<std::string> ZooNames(const std::filesystem::path& data_dir);
 

@@ -7,6 +7,7 @@
 #include "apps/cli/calibration.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/machine.h"
+#include "apps/cli/number_check.h"
 #include "base/paths.h"
 #include "execution/worker/bench.h"
 
@@ -136,7 +137,7 @@ Action SetUpBench(CLI::App& command) {
   command.add_option("--device", flags->device, "Only this device or type");
   command.add_option("--state", flags->state, "State folder");
   command.add_option("--time-ms", flags->time_ms, "Time for each benchmark")
-      ->check(CLI::Range(1.0, 60000.0));
+      ->check(NumberIn(1, 60000));
   command.add_flag("!--no-calibrate", flags->calibrate,
                    "Leave out the sweep of kernels that a device never calibrated gets");
   command.add_flag("--force", flags->force, "Measure again what is stored");

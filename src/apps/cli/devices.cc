@@ -9,6 +9,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/machine.h"
+#include "apps/cli/number_check.h"
 #include "cluster/telemetry/sources.h"
 
 namespace hase::cli {
@@ -139,8 +140,7 @@ Result<int> Watch(const Flags& flags, const Machine& machine) {
 Result<int> Run(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
   if (flags.watch) return Watch(flags, machine);
-  HASE_ASSIGN_OR_RETURN(const auto store, OpenSamples(flags.state, machine));
-  HASE_RETURN_IF_ERROR(TakeMeasuredBenches(machine, store));
+  HASE_RETURN_IF_ERROR(ReadMeasured(flags.state, machine));  // for the micro-benchmarks
   if (flags.json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& device : machine.cluster.devices)
@@ -175,7 +175,7 @@ Action SetUpDevices(CLI::App& command) {
                   "cpu: cores whose speed a small probe takes at every poll (3 ms of the core)")
       ->delimiter(',');
   command.add_option("--interval-s", flags->interval_s, "Time between polls")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(NumberIn(0.01, 3600));
   command.add_option("--polls", flags->polls, "End after so many (default: until interrupted)")
       ->check(CLI::NonNegativeNumber);
   return [flags] { return Run(*flags); };

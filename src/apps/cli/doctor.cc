@@ -115,6 +115,21 @@ Check ShippedFiles() {
   return {"data", Verdict::kOk, found};
 }
 
+Check Samples(const latency::SampleStore& store) {
+  const auto whole = store.Check();
+  const auto count = store.Count({});
+  const auto unusable = store.CountUnusable();
+  for (const Error* error : {whole ? nullptr : &whole.error(), count ? nullptr : &count.error(),
+                             unusable ? nullptr : &unusable.error()}) {
+    if (error) return {"samples", Verdict::kFail, "samples.db cannot be used", error->message};
+  }
+  const std::string found = fmt::format("{} samples of this machine", *count);
+  if (*unusable == 0) return {"samples", Verdict::kOk, found};
+  return {"samples", Verdict::kWarn,
+          fmt::format("{}, {} without a latency above 0", found, *unusable),
+          "those do not count; measure or import them again"};
+}
+
 std::vector<Check> State(const std::string& flag, const Machine& machine) {
   std::vector<Check> checks;
   const auto dir = StateDir(flag);
@@ -126,9 +141,8 @@ std::vector<Check> State(const std::string& flag, const Machine& machine) {
         {"samples", Verdict::kFail, "samples.db cannot be used", store.error().message});
     return checks;
   }
-  const auto count = store->Count({});
-  checks.push_back(
-      {"samples", Verdict::kOk, fmt::format("{} samples of this machine", count.value_or(0))});
+  checks.push_back(Samples(*store));
+  if (checks.back().verdict == Verdict::kFail) return checks;
   // A clock unlike the one while measuring makes every measured time wrong by as much.
   const int now = CoreClockMhz(machine.cpu.cores.front());
   for (const auto& type : machine.cluster.types) {

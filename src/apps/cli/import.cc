@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "latency/imports/imports.h"
+#include "latency/runs_on.h"
 #include "model/library.h"
 
 namespace hase::cli {
@@ -21,13 +22,15 @@ struct Flags {
   bool dry = false, json = false;
 };
 
-// A catalogue name, or that of a device here, so that a prediction finds the samples again.
-Result<std::string> DeviceName(const Machine& machine, const std::string& name) {
+// A card of the catalogue or a device here, by the name under which a prediction finds the samples.
+Result<cluster::DeviceType> TypeNamed(const Machine& machine, const std::string& name) {
   if (const auto id = FindDevice(machine.cluster, name)) {
-    return machine.cluster.types[machine.cluster.devices[id->index()].type.index()].name;
+    return machine.cluster.types[machine.cluster.devices[id->index()].type.index()];
   }
-  HASE_ASSIGN_OR_RETURN(const auto spec, machine.catalogue.Find(name));
-  return spec.name;
+  cluster::DeviceType type;
+  HASE_ASSIGN_OR_RETURN(type.spec, machine.catalogue.Find(name));
+  type.name = type.spec.name;
+  return type;
 }
 
 model::Runtime UsualRuntime(std::string_view importer) {
@@ -39,9 +42,9 @@ Result<int> Run(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(const auto data, DataDir());
   latency::ImportLabel label;
   label.batch = flags.batch;
-  const auto device = DeviceName(machine, flags.device);
+  const auto device = TypeNamed(machine, flags.device);
   if (!device) return Usage("--device: " + device.error().message);
-  label.device = *device;
+  label.device = device->name;
   const auto precision = model::ParsePrecision(flags.precision);
   if (!precision) return Usage("--precision: " + precision.error().message);
   label.precision = *precision;
@@ -59,6 +62,10 @@ Result<int> Run(const Flags& flags) {
       const auto runtime = model::ParseRuntime(flags.runtime);
       if (!runtime) return Usage("--runtime: " + runtime.error().message);
       label.runtime = *runtime;
+    }
+    if (!latency::RunsOn(*device, label.runtime)) {
+      return Usage(fmt::format("--runtime {} does not run on {}", model::ToString(label.runtime),
+                               device->name));
     }
     HASE_ASSIGN_OR_RETURN(label.kernels, library.Kernels(id, label.runtime, label.batch));
     HASE_ASSIGN_OR_RETURN(auto imported, importer->read(file, text, label));

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/dimension_flag.h"
 #include "base/file.h"
 #include "base/paths.h"
 #include "model/kernels_json.h"
@@ -27,21 +28,6 @@ struct Flags {
   std::string output;
   bool json = false;
 };
-
-Result<std::vector<std::pair<std::string, int64_t>>> ParseDimensions(
-    const std::vector<std::string>& texts) {
-  std::vector<std::pair<std::string, int64_t>> dimensions;
-  for (const auto& text : texts) {
-    const size_t equals = text.rfind('=');
-    int64_t value = 0;
-    if (equals == std::string::npos || equals == 0 ||
-        !CLI::detail::lexical_cast(text.substr(equals + 1), value) || value < 1) {
-      return Usage(fmt::format("--dim {}: write NAME=SIZE with a size of at least 1", text));
-    }
-    dimensions.emplace_back(text.substr(0, equals), value);
-  }
-  return dimensions;
-}
 
 int64_t PeakMemory(const model::MemoryTerms& memory) {
   return (memory.weights + memory.peak_activations + memory.largest_workspace + memory.input +
@@ -153,6 +139,10 @@ Result<int> Inspect(const Flags& flags) {
   if (!runtime) return Usage(fmt::format("--runtime: {}", runtime.error().message));
   auto precision = model::ParsePrecision(flags.precision);
   if (!precision) return Usage(fmt::format("--precision: {}", precision.error().message));
+  if (!flags.output.empty() && !flags.output.ends_with(".json")) {
+    return Usage(fmt::format(
+        "-o {}: the kernel list is JSON: give a name that ends in .kernels.json", flags.output));
+  }
   if (flags.batch < 1) return Usage(fmt::format("--batch {}: must be at least 1", flags.batch));
   HASE_ASSIGN_OR_RETURN(const auto dimensions, ParseDimensions(flags.dimensions));
   HASE_ASSIGN_OR_RETURN(const auto basic, model::OpenModel(flags.model, data, dimensions));
@@ -184,7 +174,7 @@ Action SetUpInspect(CLI::App& command) {
   command.add_option("--dim", flags->dimensions, "Fix a symbolic dimension: NAME=SIZE");
   command.add_option("-o,--output", flags->output,
                      "Also write the model's kernel list (all runtimes, any batch) to FILE, whose "
-                     "name should end in .kernels.json");
+                     "name ends in .kernels.json");
   command.add_flag("--json", flags->json, "Print JSON (docs/formats.md)");
   return [flags]() { return Inspect(*flags); };
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "apps/live/setting.h"
 #include "base/paths.h"
 #include "cluster/cluster_file.h"
 
@@ -18,9 +19,7 @@ Result<Machine> OpenMachine(const std::string& cluster_file) {
   Machine machine;
   HASE_ASSIGN_OR_RETURN(machine.catalogue, cluster::Catalogue::Load());
   machine.cpu = cluster::DetectCpu();
-  machine.fingerprint =
-      fmt::format("{}, {} cores, {} MiB cache", machine.cpu.model, machine.cpu.cores.size(),
-                  machine.cpu.last_level_cache.value() >> 20);
+  machine.fingerprint = live::MachineName();
   if (!cluster_file.empty()) {
     HASE_ASSIGN_OR_RETURN(machine.cluster, cluster::LoadCluster(cluster_file, machine.catalogue,
                                                                 cluster::CpuSpec(machine.cpu)));
@@ -44,6 +43,11 @@ Status TakeMeasuredBenches(Machine& machine, const latency::SampleStore& store) 
     if (bench) type.bench = *bench;
   }
   return {};
+}
+
+Result<std::vector<latency::Sample>> ReadMeasured(const std::string& state, Machine& machine) {
+  HASE_ASSIGN_OR_RETURN(const auto folder, StatePath(state));
+  return live::ReadMeasured(folder, machine.cluster.types);
 }
 
 Result<execution::Partition> PartitionOf(const cluster::Cluster& cluster,

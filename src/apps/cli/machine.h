@@ -15,8 +15,7 @@ struct Machine {
   cluster::Catalogue catalogue;
   cluster::HostCpu cpu;
   cluster::Cluster cluster;
-  // "Intel(R) Xeon(R) Processor, 2 cores, 260 MiB cache": what samples are filed under.
-  std::string fingerprint;
+  std::string fingerprint;  // live::MachineName()
   std::string no_gpu;  // why there is no GPU; empty if there is one, or if a file describes all
 };
 
@@ -26,6 +25,8 @@ Result<Machine> OpenMachine(const std::string& cluster_file);
 Result<latency::SampleStore> OpenSamples(const std::string& state, const Machine& machine);
 // Takes the newest measured micro-benchmarks of every type that has some.
 Status TakeMeasuredBenches(Machine& machine, const latency::SampleStore& store);
+// live::ReadMeasured of the state folder (--state).
+Result<std::vector<latency::Sample>> ReadMeasured(const std::string& state, Machine& machine);
 
 // A CPU device's partition on this machine. Usage error for a GPU or for cores that are not here.
 Result<execution::Partition> PartitionOf(const cluster::Cluster& cluster,

@@ -1,10 +1,12 @@
 // The `hase` binary: parses the command line by the table in commands.cc and turns Results into
 // exit statuses. Everything that is shared between rooms is built here or in the commands and
 // passed in.
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,8 +14,32 @@
 #include "apps/cli/command.h"
 #include "apps/cli/help.h"
 
+namespace hase {
+namespace {
+
+// A file opened by a command must not take the number of a closed standard stream: what is printed
+// would go into it. Writing to such a stream fails.
+void OccupyClosedStreams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
+  }
+}
+
+// Nothing in HASE throws, but libraries do: fmt where a stream cannot be written, JSON, memory.
+Result<int> Guarded(const cli::Action& action) {
+  try {
+    return action();
+  } catch (const std::exception& e) {
+    return Unavailable(e.what());
+  }
+}
+
+}  // namespace
+}  // namespace hase
+
 int main(int argc, char** argv) {
   using namespace hase;
+  OccupyClosedStreams();
   CLI::App app{
       "HASE schedules DNN inference on clusters of unlike GPUs: it predicts each kernel's\n"
       "time on each device under the load that is on it now, and decides which device,\n"
@@ -46,7 +72,7 @@ int main(int argc, char** argv) {
   }
   for (const auto& [command, action] : actions) {
     if (!command->parsed()) continue;
-    const auto status = action();
+    const auto status = Guarded(action);
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
       fmt::print(stderr, "hase: cannot write to standard output (disk full or closed?)\n");
       return 1;

@@ -9,10 +9,12 @@
 #include "apps/cli/machine.h"
 #include "apps/serving/load_case.h"
 #include "apps/serving/why.h"
+#include "base/file.h"
 #include "base/paths.h"
 #include "measurement/report/plan_report.h"
 #include "placement/services/service_bound.h"
 #include "placement/services/service_policies.h"
+#include "workload/reader.h"
 
 namespace hase::cli {
 namespace {
@@ -21,7 +23,7 @@ using Json = nlohmann::ordered_json;
 using placement::ServiceObjective;
 
 struct Flags {
-  std::string cluster, services, policies = "inss", objective = "max-throughput", report;
+  std::string cluster, services, policies = "inss", objective = "max-throughput", state, report;
   uint64_t seed = 1;
   bool unprofiled = false, json = false;
 };
@@ -168,9 +170,15 @@ Result<Planned> PlanWith(const std::string& name, const Flags& flags, ServiceObj
 }
 
 Result<int> Plan(const Flags& flags) {
+  if (!flags.report.empty()) HASE_RETURN_IF_ERROR(CanWrite(flags.report));
   HASE_ASSIGN_OR_RETURN(const auto objective, placement::ParseServiceObjective(flags.objective));
-  HASE_ASSIGN_OR_RETURN(auto loaded, serving::LoadCase(flags.cluster, flags.services));
-  if (!loaded.note.empty()) fmt::print(stderr, "hase plan: {}\n", loaded.note);
+  HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
+  HASE_ASSIGN_OR_RETURN(auto samples, ReadMeasured(flags.state, machine));
+  HASE_ASSIGN_OR_RETURN(auto services, workload::LoadServices(flags.services));
+  HASE_ASSIGN_OR_RETURN(auto loaded,
+                        serving::MakeCase(std::move(machine.cluster), std::move(services),
+                                          std::move(samples), flags.services));
+  for (const auto& note : loaded.notes) fmt::print(stderr, "hase plan: {}\n", note);
   world::ServingLawParameters law;
   if (const auto file = DataFile("w3_serving.yaml")) {
     HASE_ASSIGN_OR_RETURN(law, world::ReadServingLaw(file->string()));
@@ -216,6 +224,7 @@ Action SetUpPlan(CLI::App& command) {
   command.add_option("--policy", flags->policies, "Comma-separated, default inss:" + known);
   command.add_option("--objective", flags->objective,
                      "max-throughput (default), min-cost or given-rates");
+  command.add_option("--state", flags->state, "State folder, whose samples.db the predictor reads");
   command.add_option("--seed", flags->seed, "Of the world that judges the plans");
   command.add_flag("--unprofiled", flags->unprofiled,
                    "Plan from the predictor alone, without profile points");

@@ -1,5 +1,6 @@
 // hase predict: how long a model takes on a device, with its interval, its memory and its kernels.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -7,12 +8,15 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/dimension_flag.h"
 #include "apps/cli/load_flag.h"
 #include "apps/cli/machine.h"
+#include "apps/cli/number_check.h"
 #include "apps/live/live_load.h"
 #include "apps/predicting.h"
 #include "base/paths.h"
 #include "cluster/micro_benchmarks.h"
+#include "latency/runs_on.h"
 
 namespace hase::cli {
 namespace {
@@ -20,6 +24,7 @@ namespace {
 struct Flags {
   std::string models, devices, batches = "1", runtime, precision = "fp32", load, mode, cluster,
                                state;
+  std::vector<std::string> dimensions;
   double share = 1;
   bool explain = false, table = false, json = false;
 };
@@ -78,8 +83,7 @@ Result<std::vector<cluster::DeviceType>> ChooseTypes(const Machine& machine, con
   const auto runtime = model::ParseRuntime(flags.runtime);
   if (!runtime) return Usage("--runtime: " + runtime.error().message);
   for (auto& type : types) {
-    const bool cpu = type.spec.kind == cluster::DeviceKind::kCpu;
-    if (cpu != (*runtime == model::Runtime::kOrtCpu)) {
+    if (!latency::RunsOn(type, *runtime)) {
       return Usage(fmt::format("--runtime {} does not run on {}", flags.runtime, type.name));
     }
     type.runtime = *runtime;
@@ -104,7 +108,7 @@ Status CheckShare(const Flags& flags, const std::vector<cluster::DeviceType>& ty
   return {};
 }
 
-nlohmann::ordered_json ToJson(const Row& row, bool explain, const std::string& note) {
+nlohmann::ordered_json ToJson(const Row& row, bool explain, const std::vector<std::string>& notes) {
   const auto& e = row.estimate;
   nlohmann::ordered_json json = {
       {"model", row.model},
@@ -119,7 +123,7 @@ nlohmann::ordered_json ToJson(const Row& row, bool explain, const std::string& n
       {"slowdown", row.slowdown},
       {"extrapolated", e.extrapolated},
       {"basis", e.basis}};
-  if (!note.empty()) json["note"] = note;
+  if (!notes.empty()) json["note"] = fmt::format("{}", fmt::join(notes, "; "));
   auto kernels = nlohmann::ordered_json::array();
   for (const auto& k : e.kernels) {
     nlohmann::ordered_json kernel = {{"name", k.name},
@@ -255,28 +259,51 @@ class Asking {
   model::Precision precision_;
 };
 
+Result<model::Dimensions> DimensionsFor(const Flags& flags) {
+  HASE_ASSIGN_OR_RETURN(auto dimensions, ParseDimensions(flags.dimensions));
+  const auto names = SplitList(flags.models);
+  if (!dimensions.empty() &&
+      std::ranges::none_of(names, [](const auto& name) { return name.ends_with(".onnx"); })) {
+    return Usage("--dim fixes dimensions of ONNX files only");
+  }
+  return dimensions;
+}
+
+// What is to be said besides the numbers.
+std::vector<std::string> NotesOn(const std::vector<Row>& rows, const apps::Predicting& predicting) {
+  std::vector<std::string> notes = predicting.notes();
+  for (const auto& row : rows) {
+    const Bytes needs = row.estimate.memory(), has = row.type.spec.memory;
+    if (has.value() <= 0 || needs <= has) continue;
+    notes.push_back(fmt::format("{} at batch {} does not fit: it needs {:.1f} GiB, {} has {:.1f}",
+                                row.model, row.batch, Ratio(needs, GiB(1)), row.type.name,
+                                Ratio(has, GiB(1))));
+  }
+  return notes;
+}
+
 Result<int> Run(const Flags& flags) {
   HASE_ASSIGN_OR_RETURN(const auto batches, ReadBatches(flags.batches));
   const auto precision = model::ParsePrecision(flags.precision);
   if (!precision) return Usage("--precision: " + precision.error().message);
   HASE_ASSIGN_OR_RETURN(Machine machine, OpenMachine(flags.cluster));
-  HASE_ASSIGN_OR_RETURN(const auto store, OpenSamples(flags.state, machine));
-  HASE_RETURN_IF_ERROR(TakeMeasuredBenches(machine, store));
+  HASE_ASSIGN_OR_RETURN(auto samples, ReadMeasured(flags.state, machine));
   HASE_ASSIGN_OR_RETURN(const auto types, ChooseTypes(machine, flags));
   HASE_RETURN_IF_ERROR(CheckShare(flags, types));
-  HASE_ASSIGN_OR_RETURN(auto samples, store.Query({}));
   HASE_ASSIGN_OR_RETURN(const auto data, DataDir());
-  model::ModelLibrary library(data);
+  HASE_ASSIGN_OR_RETURN(auto dimensions, DimensionsFor(flags));
+  model::ModelLibrary library(data, std::move(dimensions));
   HASE_ASSIGN_OR_RETURN(const auto predicting,
                         apps::Predicting::Make(&library, types, std::move(samples)));
   Asking asking(flags, machine, &library, *precision);
   HASE_ASSIGN_OR_RETURN(const auto rows, asking.Rows(predicting->predictor(), types, batches));
   if (rows.empty()) return Usage("no model was named");
-  if (!predicting->note().empty()) fmt::print(stderr, "hase predict: {}\n", predicting->note());
+  const auto notes = NotesOn(rows, *predicting);
+  for (const auto& note : notes) fmt::print(stderr, "hase predict: {}\n", note);
   const bool one = rows.size() == 1 && !flags.table;
   if (flags.json) {
     auto list = nlohmann::ordered_json::array();
-    for (const auto& row : rows) list.push_back(ToJson(row, flags.explain, predicting->note()));
+    for (const auto& row : rows) list.push_back(ToJson(row, flags.explain, notes));
     fmt::print("{}\n", (one ? list[0] : list).dump(2));
   } else if (flags.table) {
     PrintCsv(rows, flags.precision);
@@ -301,11 +328,13 @@ Action SetUpPredict(CLI::App& command) {
   command.add_option("--runtime", flags->runtime, "ort-cpu | ort-cuda | tensorrt | pytorch");
   command.add_option("--precision", flags->precision, "fp32 | tf32 | fp16 | bf16 | int8")
       ->capture_default_str();
+  command.add_option("--dim", flags->dimensions,
+                     "Fix a symbolic dimension of ONNX files: NAME=SIZE");
   command.add_option("--load", flags->load,
                      "What else runs there: sm=,dram=,pcie=,residents=MODEL:BATCH:SHARE+…, or "
                      "live = what this machine's counters say now");
   command.add_option("--share", flags->share, "Part of the device the model gets")
-      ->check(CLI::Range(0.001, 1.0))
+      ->check(NumberIn(0.001, 1))
       ->capture_default_str();
   command.add_option("--mode", flags->mode,
                      "How the device is shared: exclusive | time-slice | mps | mig | cpu-quota "

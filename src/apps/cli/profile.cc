@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/number_check.h"
 #include "apps/cli/profiling.h"
 #include "base/paths.h"
 
@@ -115,7 +116,7 @@ Action SetUpProfile(CLI::App& command) {
   command.add_option("--device", flags->plan.device, "Only this device or type, in full");
   command.add_option("--state", flags->plan.state, "State folder");
   command.add_option("--time-limit-s", flags->time_limit_s, "Greatest time of running one pair")
-      ->check(CLI::Range(0.001, 3600.0));
+      ->check(NumberIn(0.001, 3600));
   command
       .add_option("--rounds", flags->plan.rounds,
                   "Measure each pair in so many fresh workers and keep medians")

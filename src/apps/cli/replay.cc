@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/live/accepted.h"
 #include "apps/live/setting.h"
 #include "apps/worlds.h"
 #include "base/paths.h"
@@ -36,36 +37,23 @@ struct Queue {
   execution::SimCase sim;
 };
 
-Result<std::string> Recall(measurement::Store& store, const std::string& name) {
-  HASE_ASSIGN_OR_RETURN(auto text, store.Recall(name));
-  if (!text) return Usage("the state folder holds no queue that was run (`hase run --state`)");
-  return std::move(*text);
-}
-
 // What runs taught the predictor is left out: it would know the answer.
 Result<std::unique_ptr<Queue>> Open(measurement::Store& store, const fs::path& state) {
   auto queue = std::make_unique<Queue>();
   auto& sim = queue->sim;
-  HASE_ASSIGN_OR_RETURN(const std::string text, Recall(store, "cluster"));
-  HASE_ASSIGN_OR_RETURN(const std::string name, Recall(store, "cluster_name"));
-  HASE_ASSIGN_OR_RETURN(const std::string csv, Recall(store, "jobs"));
-  HASE_ASSIGN_OR_RETURN(const std::string estimates, Recall(store, "estimates"));
-  if (!estimates.empty()) {
+  HASE_ASSIGN_OR_RETURN(const auto accepted, live::Recall(store));
+  if (!accepted.estimates.empty()) {
     return Usage("that queue was planned from a table of estimates; replay needs the predictor");
   }
   HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
   const auto cpu = cluster::CpuSpec(cluster::DetectCpu());
-  HASE_ASSIGN_OR_RETURN(sim.cluster, cluster::ParseCluster(name, text, catalogue, cpu));
-  HASE_ASSIGN_OR_RETURN(const auto jobs, workload::ParseJobsCsv("the accepted jobs", csv));
+  HASE_ASSIGN_OR_RETURN(
+      sim.cluster, cluster::ParseCluster(accepted.cluster_name, accepted.cluster, catalogue, cpu));
+  HASE_ASSIGN_OR_RETURN(const auto jobs,
+                        workload::ParseJobsCsv("the accepted jobs", accepted.jobs));
   HASE_ASSIGN_OR_RETURN(queue->models, live::InternModels(jobs, state, true));
-  HASE_ASSIGN_OR_RETURN(auto samples,
-                        latency::SampleStore::Open(state / "samples.db", live::MachineName()));
-  HASE_ASSIGN_OR_RETURN(auto known, samples.Query({}));
+  HASE_ASSIGN_OR_RETURN(auto known, live::ReadMeasured(state, sim.cluster.types));
   std::erase_if(known, [](const latency::Sample& s) { return s.source == "run"; });
-  for (auto& type : sim.cluster.types) {
-    HASE_ASSIGN_OR_RETURN(const auto bench, samples.Bench(type.name));
-    if (bench) type.bench = *bench;
-  }
   sim.library = std::move(queue->models.library);
   sim.models = queue->models.table;
   HASE_ASSIGN_OR_RETURN(sim.estimator, apps::MakePredictor(sim, std::move(known)));
@@ -126,7 +114,11 @@ Result<Compared> Compare(const Queue& queue, const measurement::StoredRun& run,
 }
 
 Result<int> Replay(const Flags& flags) {
-  HASE_ASSIGN_OR_RETURN(const fs::path state, StateDir(flags.state));
+  HASE_ASSIGN_OR_RETURN(const fs::path state, StatePath(flags.state));
+  std::error_code ignored;
+  if (!fs::exists(state / "hase.db", ignored)) {
+    return Usage(fmt::format("{}: no queue was run here (`hase run --state`)", state.string()));
+  }
   HASE_ASSIGN_OR_RETURN(const auto store, measurement::Store::Open(state));
   HASE_ASSIGN_OR_RETURN(const auto queue, Open(*store, state));
   HASE_ASSIGN_OR_RETURN(const auto runs, store->Runs());

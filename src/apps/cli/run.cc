@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "apps/cli/commands.h"
+#include "apps/live/accepted.h"
 #include "apps/live/figures.h"
 #include "apps/live/live_run.h"
 #include "apps/live/setting.h"
@@ -52,59 +53,42 @@ struct Queue {
   std::vector<latency::Sample> samples;  // measured before
 };
 
-// What the store keeps of the command, so that --resume needs nothing else.
-Status Accept(const Flags& flags, measurement::Store& store) {
+// A queue that has not ended is not thrown away unasked.
+Status MayReplace(const Flags& flags, const std::vector<measurement::StoredRun>& runs) {
+  const bool open = std::ranges::any_of(runs, [](const auto& run) { return !run.done; });
+  if (!open || flags.discard) return {};
+  return Usage(
+      "the state folder holds a queue that has not ended: --resume goes on with it, "
+      "--discard forgets it");
+}
+
+Result<live::Accepted> FromFiles(const Flags& flags) {
   if (flags.cluster.empty() || flags.jobs.empty())
     return Usage("needs --cluster FILE and --jobs FILE (or --resume)");
-  HASE_ASSIGN_OR_RETURN(const auto runs, store.Runs());
-  const bool open = std::ranges::any_of(runs, [](const auto& run) { return !run.done; });
-  if (open && !flags.discard)
-    return Usage(
-        "the state folder holds a queue that has not ended: --resume goes on with it, "
-        "--discard forgets it");
-  HASE_ASSIGN_OR_RETURN(const std::string cluster, ReadFile(flags.cluster));
-  HASE_ASSIGN_OR_RETURN(const auto jobs, workload::LoadJobs(flags.jobs));
-  HASE_RETURN_IF_ERROR(store.ForgetRuns());
-  HASE_RETURN_IF_ERROR(store.Remember("cluster", cluster));
-  HASE_RETURN_IF_ERROR(store.Remember("cluster_name", flags.cluster));
-  HASE_RETURN_IF_ERROR(store.Remember("jobs", workload::WriteJobsCsv(jobs)));
-  HASE_RETURN_IF_ERROR(store.Remember("estimates", flags.estimates));
-  HASE_RETURN_IF_ERROR(store.Remember("policies", json(flags.policies).dump()));
-  for (const std::string& policy : flags.policies) {
-    HASE_ASSIGN_OR_RETURN(const auto made, placement::MakePolicy(policy));
-    HASE_RETURN_IF_ERROR(store.BeginRun(policy));
-  }
-  return {};
+  for (const std::string& policy : flags.policies)
+    HASE_RETURN_IF_ERROR(placement::MakePolicy(policy));
+  return live::AcceptFiles(flags.cluster, flags.jobs, flags.estimates);
 }
 
-Result<std::string> Recall(measurement::Store& store, const std::string& name) {
-  HASE_ASSIGN_OR_RETURN(auto text, store.Recall(name));
-  if (!text) return Usage("the state folder holds no queue to go on with");
-  return std::move(*text);
-}
-
-Result<Queue> Open(measurement::Store& store, const fs::path& state) {
+// All that can be wrong with a queue shows here, before anything is kept or run.
+Result<Queue> Open(const live::Accepted& accepted, const fs::path& state,
+                   const std::string& jobs_file) {
   Queue queue;
-  HASE_ASSIGN_OR_RETURN(const std::string cluster, Recall(store, "cluster"));
-  HASE_ASSIGN_OR_RETURN(const std::string name, Recall(store, "cluster_name"));
-  HASE_ASSIGN_OR_RETURN(const std::string jobs, Recall(store, "jobs"));
-  HASE_ASSIGN_OR_RETURN(const std::string estimates, Recall(store, "estimates"));
   HASE_ASSIGN_OR_RETURN(const auto catalogue, cluster::Catalogue::Load());
   const cluster::DeviceSpec cpu = cluster::CpuSpec(cluster::DetectCpu());
-  HASE_ASSIGN_OR_RETURN(queue.cluster, cluster::ParseCluster(name, cluster, catalogue, cpu));
-  HASE_ASSIGN_OR_RETURN(queue.jobs, workload::ParseJobsCsv("the accepted jobs", jobs));
-  HASE_ASSIGN_OR_RETURN(queue.models, live::InternModels(queue.jobs, state, estimates.empty()));
-  HASE_ASSIGN_OR_RETURN(auto samples,
-                        latency::SampleStore::Open(state / "samples.db", live::MachineName()));
-  HASE_ASSIGN_OR_RETURN(queue.samples, samples.Query({}));
-  for (auto& type : queue.cluster.types) {
-    HASE_ASSIGN_OR_RETURN(const auto bench, samples.Bench(type.name));
-    if (bench) type.bench = *bench;
-  }
+  HASE_ASSIGN_OR_RETURN(queue.cluster, cluster::ParseCluster(accepted.cluster_name,
+                                                             accepted.cluster, catalogue, cpu));
+  HASE_RETURN_IF_ERROR(live::CheckDevices(queue.cluster));
+  HASE_ASSIGN_OR_RETURN(queue.jobs, workload::ParseJobsCsv("the accepted jobs", accepted.jobs));
+  const std::string& estimates = accepted.estimates;
+  HASE_ASSIGN_OR_RETURN(queue.models,
+                        live::InternModels(queue.jobs, state, estimates.empty(), jobs_file));
+  HASE_ASSIGN_OR_RETURN(queue.samples, live::ReadMeasured(state, queue.cluster.types));
   if (estimates.empty()) {
     HASE_ASSIGN_OR_RETURN(
         queue.predicting,
         apps::Predicting::Make(queue.models.library.get(), queue.cluster.types, queue.samples));
+    for (const auto& note : queue.predicting->notes()) fmt::print(stderr, "hase run: {}\n", note);
   } else {
     HASE_ASSIGN_OR_RETURN(const std::string text, ReadFile(estimates));
     HASE_ASSIGN_OR_RETURN(
@@ -291,6 +275,29 @@ Status WriteEvents(const std::string& path, measurement::Store& store,
   return WriteFileAtomically(path, text);
 }
 
+// --discard without a queue to run: only forgets.
+Result<int> Discard(const std::vector<measurement::StoredRun>& runs, measurement::Store& store) {
+  const bool open = std::ranges::any_of(runs, [](const auto& run) { return !run.done; });
+  if (!open) return Usage("the state folder holds no queue that has not ended");
+  HASE_RETURN_IF_ERROR(store.ForgetRuns());
+  return 0;
+}
+
+// What EndRun was given, in an earlier call.
+Result<json> FiguresOf(const measurement::StoredRun& run, const fs::path& state) {
+  json figures = json::parse(run.result, nullptr, false);
+  const auto number = [&](const char* key) {
+    const auto at = figures.find(key);
+    return at != figures.end() && at->is_number();
+  };
+  if (figures.is_object() && figures.value("name", json()).is_string() && number("makespan_s") &&
+      number("mean_completion_s") && number("p99_wait_s") && number("finished") &&
+      number("failed") && number("rejected") && number("jobs"))
+    return figures;
+  return Invalid(fmt::format("{}: the result of run {} ({}) is damaged; start the queue anew",
+                             (state / "hase.db").string(), run.id, run.policy));
+}
+
 // Every step is in the state folder before it happens, and workers end with us: an interrupted run
 // needs no tidying, only to say how it goes on.
 std::string last_words;
@@ -300,10 +307,17 @@ void SayHowToGoOn(int) {
 }
 
 Result<int> RunQueue(const Flags& flags) {
+  for (const std::string& path : {flags.report, flags.events})
+    if (!path.empty()) HASE_RETURN_IF_ERROR(CanWrite(path));
   HASE_ASSIGN_OR_RETURN(const fs::path state, StateDir(flags.state));
   HASE_ASSIGN_OR_RETURN(const auto store, measurement::Store::Open(state));
-  if (!flags.resume) HASE_RETURN_IF_ERROR(Accept(flags, *store));
-  HASE_ASSIGN_OR_RETURN(const Queue queue, Open(*store, state));
+  HASE_ASSIGN_OR_RETURN(const auto before, store->Runs());
+  if (flags.discard && flags.cluster.empty() && flags.jobs.empty()) return Discard(before, *store);
+  if (!flags.resume) HASE_RETURN_IF_ERROR(MayReplace(flags, before));
+  HASE_ASSIGN_OR_RETURN(const live::Accepted accepted,
+                        flags.resume ? live::Recall(*store) : FromFiles(flags));
+  HASE_ASSIGN_OR_RETURN(const Queue queue, Open(accepted, state, flags.resume ? "" : flags.jobs));
+  if (!flags.resume) HASE_RETURN_IF_ERROR(live::Keep(accepted, flags.policies, *store));
   const live::Profiled profiled = [&](const workload::Job& job) {
     return std::ranges::any_of(queue.samples, [&](const latency::Sample& sample) {
       return sample.whole_model && sample.model == job.model && sample.batch == job.batch;
@@ -317,7 +331,8 @@ Result<int> RunQueue(const Flags& flags) {
   std::vector<Done> runs;
   for (const auto& run : stored) {
     if (run.done) {
-      runs.push_back({.figures = json::parse(run.result), .result = std::nullopt});
+      HASE_ASSIGN_OR_RETURN(json figures, FiguresOf(run, state));
+      runs.push_back({.figures = std::move(figures), .result = std::nullopt});
       continue;
     }
     HASE_ASSIGN_OR_RETURN(Done done, RunPolicy(run, queue, *store, state, profiled));
@@ -352,8 +367,10 @@ Action SetUpRun(CLI::App& command) {
   command.add_option("--estimates", flags->estimates, "Estimates (CSV) in place of the predictor");
   command.add_option("--report", flags->report, "Write an HTML report to this file");
   command.add_option("--events", flags->events, "Write the event log (JSON Lines) to this file");
-  command.add_flag("--resume", flags->resume, "Go on with the queue of the state folder");
-  command.add_flag("--discard", flags->discard, "Forget a queue that has not ended");
+  auto* resume =
+      command.add_flag("--resume", flags->resume, "Go on with the queue of the state folder");
+  command.add_flag("--discard", flags->discard, "Forget a queue that has not ended")
+      ->excludes(resume);
   command.add_flag("--json", flags->as_json, "Print JSON");
   return [flags] { return RunQueue(*flags); };
 }

@@ -56,4 +56,11 @@ Result<LiveResult> Run(LiveRun run) {
   return result;
 }
 
+Status CheckDevices(const cluster::Cluster& cluster) {
+  const SystemClock clock;
+  execution::LiveEvents events(clock);
+  HASE_RETURN_IF_ERROR(execution::LocalExecutor::Make(cluster, {}, events, {}));
+  return {};
+}
+
 }  // namespace hase::live

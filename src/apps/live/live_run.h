@@ -37,4 +37,7 @@ struct LiveResult {
 
 Result<LiveResult> Run(LiveRun run);
 
+// Whether every device of the cluster can be used on this machine; starts nothing.
+Status CheckDevices(const cluster::Cluster& cluster);
+
 }  // namespace hase::live

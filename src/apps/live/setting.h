@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cluster/device.h"
 #include "execution/backends/local/local_executor.h"
 #include "execution/engine.h"
+#include "latency/sample.h"
 #include "model/library.h"
 #include "model/model_table.h"
 #include "workload/job.h"
@@ -29,11 +31,19 @@ struct Models {
   std::vector<execution::LocalModel> files;  // by ModelId
   std::vector<execution::JobInput> inputs;
 };
-// `lower`: read and lower every model now (what the predictor needs).
+// `lower`: read and lower every model now (what the predictor needs). Errors name the place in
+// `jobs_file` that the jobs came from, if there is one.
 Result<Models> InternModels(const std::vector<workload::Job>& jobs,
-                            const std::filesystem::path& state, bool lower);
+                            const std::filesystem::path& state, bool lower,
+                            const std::string& jobs_file = {});
 
-// This machine's name in samples.db.
+// "Intel(R) Xeon(R) Processor, 2 cores, 260 MiB cache": what this machine's samples are filed
+// under.
 std::string MachineName();
+
+// All samples of this machine in STATE/samples.db; the newest measured micro-benchmarks go into
+// `types`. Writes nothing; no file: no samples. Rows that are of no use are told on stderr.
+Result<std::vector<latency::Sample>> ReadMeasured(const std::filesystem::path& state,
+                                                  std::vector<cluster::DeviceType>& types);
 
 }  // namespace hase::live

@@ -304,6 +304,13 @@ TEST(Bounds, NoPlanPassesThemAndSmallOnesComeClose) {
     const auto bound = placement::BoundOnFactor(table), exact = placement::ExactFactor(table);
     ASSERT_TRUE(bound && exact);
     EXPECT_LE(*exact, *bound * 1.0001);
+    // The same at rates far below the solver's tolerances.
+    std::vector<placement::ServiceDemand> demands(view.services.begin(), view.services.end());
+    for (auto& demand : demands) demand.rate_rps *= 1e-12;
+    auto tiny = view;
+    tiny.services = demands;
+    const placement::CapacityTable same(tiny, alone, placement::InssOptions().margin);
+    EXPECT_NEAR(*placement::BoundOnFactor(same) * 1e-12 / *bound, 1, 1e-6);
     EXPECT_LE(without, *bound * 1.0001);
     std::printf("  %d services, %d devices: of the optimum %.3f, with interference %.3f\n",
                 static_cast<int>(services), devices, without / *exact, with / *exact);

@@ -94,18 +94,32 @@ std::vector<std::vector<std::pair<int, double>>> Flows(Programme& programme,
   return by_service;
 }
 
+// The solver's tolerances are absolute: rates are given to it as parts of the greatest.
+double GreatestRate(const CapacityTable& table) {
+  double greatest = 0;
+  for (size_t s = 0; s < table.services(); ++s)
+    greatest = std::max(greatest, table.Demand(s).rate_rps);
+  return greatest > 0 ? greatest : 1;
+}
+
+std::optional<double> SolveFactor(Programme& programme, double greatest) {
+  const auto scaled = programme.Solve(true);
+  return scaled ? std::optional(*scaled / greatest) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<double> BoundOnFactor(const CapacityTable& table) {
   Programme programme;
   const int factor = programme.Column(kUnbounded, 1, false);
+  const double greatest = GreatestRate(table);
   auto flows = Flows(programme, table, Groups(table.view()), {});
   for (size_t s = 0; s < table.services(); ++s) {
     if (flows[s].empty()) continue;  // never served: refused by name elsewhere
-    flows[s].emplace_back(factor, -table.Demand(s).rate_rps);
+    flows[s].emplace_back(factor, -table.Demand(s).rate_rps / greatest);
     programme.Row(flows[s], 'E', 0);
   }
-  return programme.Solve(true);
+  return SolveFactor(programme, greatest);
 }
 
 std::optional<double> BoundOnCost(const CapacityTable& table) {
@@ -124,6 +138,7 @@ std::optional<double> ExactFactor(const CapacityTable& table) {
   if (table.services() > 4 || view.devices.size() > 3) return std::nullopt;
   Programme programme;
   const int factor = programme.Column(kUnbounded, 1, false);
+  const double greatest = GreatestRate(table);
   std::vector<std::vector<std::pair<int, double>>> flows(table.services());
   for (const DeviceState& device : view.devices) {
     std::vector<std::pair<int, double>> shares;
@@ -145,10 +160,10 @@ std::optional<double> ExactFactor(const CapacityTable& table) {
     programme.Row(shares, 'L', 1);
   }
   for (size_t s = 0; s < table.services(); ++s) {
-    flows[s].emplace_back(factor, -table.Demand(s).rate_rps);
+    flows[s].emplace_back(factor, -table.Demand(s).rate_rps / greatest);
     programme.Row(flows[s], 'E', 0);
   }
-  return programme.Solve(true);
+  return SolveFactor(programme, greatest);
 }
 
 }  // namespace hase::placement
