@@ -210,8 +210,7 @@ int Hase::Partners(const PlanningView& view) const {
   const double waiting =
       static_cast<double>(order_.size()) / static_cast<double>(view.devices.size());
   const double least = options_.objective == Objective::kMakespan ? 64 : 16;
-  return static_cast<int>(
-      std::lerp(least, kAll, std::clamp(waiting / kLong - 1, 0.0, 1.0)));
+  return static_cast<int>(std::lerp(least, kAll, std::clamp(waiting / kLong - 1, 0.0, 1.0)));
 }
 
 // Jobs of one kind are alike as company: in a long queue the first stands for all.
