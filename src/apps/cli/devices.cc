@@ -90,10 +90,10 @@ void Print(const telemetry::Snapshot& snapshot) {
     return reading.ok() ? fmt::format("{:.1f}", reading.value * scale)
                         : std::string(telemetry::ToString(reading.validity));
   };
-  fmt::print("{:<42} {:>13} {:>13} {:>13} {:>10} {:>9} {:>8}\n", snapshot.source + " device",
-             "SM active %", "DRAM active %", "busy %", "used MiB", "SM MHz", "power W");
+  fmt::print("{:<26} {:>8} {:>8} {:>8} {:>9} {:>7} {:>7}\n", snapshot.source + " device", "SM %",
+             "DRAM %", "busy %", "used MiB", "SM MHz", "power W");
   for (const auto& device : snapshot.devices) {
-    fmt::print("{:<42} {:>13} {:>13} {:>13} {:>10} {:>9} {:>8}\n", device.device,
+    fmt::print("{:<26} {:>8} {:>8} {:>8} {:>9} {:>7} {:>7}\n", device.device,
                cell(device.at(Counter::kSmActive), 100), cell(device.at(Counter::kDramActive), 100),
                cell(device.at(Counter::kGpuBusy), 100), cell(device.at(Counter::kMemoryUsed), 1),
                cell(device.at(Counter::kSmClock), 1), cell(device.at(Counter::kPower), 1));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/help.h"
 #include "apps/decision_file.h"
 #include "apps/job_story.h"
 #include "apps/snapshot.h"
@@ -21,6 +22,14 @@ struct Flags {
   std::string job, decisions, events, state;
   bool json = false, all = false;
 };
+
+constexpr size_t kIndent = 14;  // of what belongs to the line above
+
+void Say(std::string_view text) { fmt::print("{}\n", Wrapped(text, kIndent)); }
+
+void SayAt(double t_s, std::string_view text) {
+  fmt::print("{:>10.2f} s  {}\n", t_s, std::string_view(Wrapped(text, kIndent)).substr(kIndent));
+}
 
 std::string Headline(const apps::StoredDecision& d) {
   if (d.kind == "start") {
@@ -43,19 +52,22 @@ std::string Headline(const apps::StoredDecision& d) {
 }
 
 void PrintDecision(const apps::StoredDecision& d) {
-  fmt::print("{:>10.2f} s  {}\n", d.t_s, Headline(d));
-  if (!d.why.empty()) fmt::print("              because {}\n", d.why);
+  SayAt(d.t_s, Headline(d));
+  if (!d.why.empty()) Say("because " + d.why);
   for (size_t i = 0; i < d.candidates.size(); ++i) {
     const auto& c = d.candidates[i];
-    fmt::print("              {:<10} {:<20} {:>4.0f} %  start {:>9.2f} s  end {:>9.2f} s",
+    fmt::print("    {:<9} {:<16} {:>3.0f} % {:>9.2f} to {:>9.2f} s",
                i == 0   ? "best"
                : i == 1 ? "runner-up"
                         : "",
                c.device, c.share * 100, c.start_s, c.finish_s);
-    if (i > 0) fmt::print("  ({:+.2f} s)", c.finish_s - d.candidates[0].finish_s);
-    if (c.inflicted_s > 0) fmt::print("  delays residents by {:.2f} s", c.inflicted_s);
-    if (!c.bound_by.empty()) fmt::print("  bound by {}", c.bound_by);
+    if (i > 0) fmt::print(" ({:+.2f} s)", c.finish_s - d.candidates[0].finish_s);
+    // That it starts when the device is free is said by the start.
+    if (!c.bound_by.empty() && !c.bound_by.starts_with("busy until")) {
+      fmt::print("  {}", c.bound_by);
+    }
     fmt::print("\n");
+    if (c.inflicted_s > 0) Say(fmt::format("delays residents by {:.2f} s", c.inflicted_s));
   }
 }
 
@@ -142,22 +154,24 @@ nlohmann::ordered_json ToJson(const apps::JobStory& s) {
 }
 
 void PrintPromise(const apps::JobStory& s, const apps::StoryPromise& p) {
-  fmt::print("{:>10.2f} s  {} {}: starts by {:.2f} s", p.told_s,
-             p.moved ? "promise moved to" : "waits for", p.device, p.from_s);
+  std::string promise = fmt::format("{} {}: starts by {:.2f} s",
+                                    p.moved ? "promise moved to" : "waits for", p.device, p.from_s);
   if (!s.runs.empty()) {
     const double margin = p.from_s - s.runs[0].started_s;
-    fmt::print("; {}, {:.2f} s {}", margin >= -1e-3 ? "kept" : "broken", std::abs(margin),
-               margin >= -1e-3 ? "early" : "late");
+    promise += fmt::format("; {}, {:.2f} s {}", margin >= -1e-3 ? "kept" : "broken",
+                           std::abs(margin), margin >= -1e-3 ? "early" : "late");
   }
-  fmt::print("\n");
-  if (!p.why.empty()) fmt::print("              because it {}\n", p.why);
+  SayAt(p.told_s, promise);
+  if (!p.why.empty()) Say("because it " + p.why);
   for (const auto& b : p.blockers) {
-    fmt::print("              blocked by {} there since {:.2f} s, expected to end at {:.2f} s",
-               b.job, b.started_s, b.predicted_end_s);
+    std::string blocked =
+        fmt::format("blocked by {} there since {:.2f} s, expected to end at {:.2f} s", b.job,
+                    b.started_s, b.predicted_end_s);
     if (b.ended_s >= 0) {
-      fmt::print(", ended at {:.2f} s ({:+.2f} s)", b.ended_s, b.ended_s - b.predicted_end_s);
+      blocked +=
+          fmt::format(", ended at {:.2f} s ({:+.2f} s)", b.ended_s, b.ended_s - b.predicted_end_s);
     }
-    fmt::print("\n");
+    Say(blocked);
   }
 }
 
@@ -172,33 +186,31 @@ Result<int> FromEvents(const Flags& flags) {
     fmt::print("{}\n", ToJson(story).dump(1));
     return 0;
   }
-  fmt::print("{:>10.2f} s  {} arrived\n", story.arrived_s, story.job);
+  SayAt(story.arrived_s, story.job + " arrived");
   // Without --all: the first promise and the last one.
   const size_t n = story.promises.size();
   for (size_t i = 0; i < n; ++i) {
     if (flags.all || i == 0 || i + 1 == n) PrintPromise(story, story.promises[i]);
-    if (!flags.all && i == 0 && n > 2)
-      fmt::print("              … {} more promises (--all)\n", n - 2);
+    if (!flags.all && i == 0 && n > 2) Say(fmt::format("… {} more promises (--all)", n - 2));
   }
   for (const auto& r : story.runs) {
-    fmt::print(
-        "{:>10.2f} s  started on {} ({:.0f} % of it) after {:.2f} s, expected to end at {:.2f} s",
-        r.started_s, r.device, r.share * 100, r.started_s - story.arrived_s, r.predicted_end_s);
+    std::string run =
+        fmt::format("started on {} ({:.0f} % of it) after {:.2f} s, expected to end at {:.2f} s",
+                    r.device, r.share * 100, r.started_s - story.arrived_s, r.predicted_end_s);
     if (r.ended_s >= 0) {
-      fmt::print(", {} at {:.2f} s ({:+.2f} s)", r.ending, r.ended_s,
-                 r.ended_s - r.predicted_end_s);
+      run += fmt::format(", {} at {:.2f} s ({:+.2f} s)", r.ending, r.ended_s,
+                         r.ended_s - r.predicted_end_s);
     }
-    fmt::print("\n");
-    if (!r.why.empty()) fmt::print("              because it {}\n", r.why);
+    SayAt(r.started_s, run);
+    if (!r.why.empty()) Say("because it " + r.why);
   }
   if (story.passed_by > 0) {
-    fmt::print("              {} later arrivals started while it waited\n", story.passed_by);
+    Say(fmt::format("{} later arrivals started while it waited", story.passed_by));
   }
   if (!story.ending.empty()) {
-    fmt::print("{:>10.2f} s  {}{}{}\n", story.ended_s, story.ending, story.why.empty() ? "" : ": ",
-               story.why);
+    SayAt(story.ended_s, story.ending + (story.why.empty() ? "" : ": ") + story.why);
   } else if (story.runs.empty()) {
-    fmt::print("              still waiting where the log ends\n");
+    Say("still waiting where the log ends");
   }
   return 0;
 }
@@ -212,13 +224,14 @@ void PrintResidents(const apps::Snapshot& s, const placement::Plan& plan, const 
     if (!reserve || s.sim->jobs[reserve->job.index()].job.job_id != job) continue;
     for (const auto& slot : reserve->slots) {
       for (const auto& r : s.devices[slot.device.index()].residents) {
-        fmt::print("              blocked by {} on {}", s.sim->jobs[r.job.index()].job.job_id,
-                   s.sim->cluster.devices[slot.device.index()].name);
+        std::string blocked =
+            fmt::format("blocked by {} on {}", s.sim->jobs[r.job.index()].job.job_id,
+                        s.sim->cluster.devices[slot.device.index()].name);
         if (r.left) {
-          fmt::print(", {:.2f} s of work left, in 9 of 10 cases less than {:.2f} s", r.left->mean_s,
-                     r.left->Quantile(0.9));
+          blocked += fmt::format(", {:.2f} s of work left, in 9 of 10 cases less than {:.2f} s",
+                                 r.left->mean_s, r.left->Quantile(0.9));
         }
-        fmt::print("{}\n", r.overrunning ? ", longer than expected already" : "");
+        Say(blocked + (r.overrunning ? ", longer than expected already" : ""));
       }
     }
   }
@@ -262,8 +275,8 @@ Result<int> FromState(const Flags& flags) {
     PrintResidents(*snapshot, plan, d.job);
   }
   if (!any && !flags.job.empty()) {
-    fmt::print("              nothing is decided about {} here: it keeps what it was told before\n",
-               flags.job);
+    Say(fmt::format("nothing is decided about {} here: it keeps what it was told before",
+                    flags.job));
   }
   return same ? 0 : 1;
 }

@@ -41,9 +41,9 @@ int main(int argc, char** argv) {
   using namespace hase;
   OccupyClosedStreams();
   CLI::App app{
-      "HASE schedules DNN inference on clusters of unlike GPUs: it predicts each kernel's\n"
-      "time on each device under the load that is on it now, and decides which device,\n"
-      "what share of it, what batch size, and when.",
+      "HASE schedules DNN inference on clusters of unlike GPUs: it predicts each kernel's time on "
+      "each device under the load that is on it now, and decides which device, what share of it, "
+      "what batch size, and when.",
       "hase"};
   app.formatter(std::make_shared<cli::HelpFormatter>());
   app.require_subcommand(1);

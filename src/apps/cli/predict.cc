@@ -166,14 +166,16 @@ void PrintExplained(const Row& row) {
 }
 
 void PrintTable(const std::vector<Row>& rows) {
-  fmt::print("{:<22} {:<20} {:>5} {:>10} {:>10} {:>10} {:>9} {:>9}\n", "model", "device", "batch",
-             "p10 ms", "p50 ms", "p90 ms", "load ms", "MiB");
+  fmt::print("{:<14} {:<16} {:>5} {:>8} {:>8} {:>8} {:>6} {:>6}\n", "model", "device", "batch",
+             "p10 ms", "p50 ms", "p90 ms", "load s", "MiB");
+  bool extrapolated = false;
   for (const auto& row : rows) {
-    fmt::print("{:<22} {:<20} {:>5} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.0f} {:>9}{}\n", row.model,
-               row.type.name, row.batch, row.Ms(0.1), row.Ms(0.5), row.Ms(0.9),
-               row.estimate.load_s * 1e3, row.estimate.memory().value() >> 20,
-               row.estimate.extrapolated ? "  extrapolated" : "");
+    fmt::print("{:<14} {:<16} {:>5} {:>8.3f} {:>8.3f} {:>8.3f} {:>6.2f} {:>6}{}\n", row.model,
+               row.type.name, row.batch, row.Ms(0.1), row.Ms(0.5), row.Ms(0.9), row.estimate.load_s,
+               row.estimate.memory().value() >> 20, row.estimate.extrapolated ? " *" : "");
+    extrapolated = extrapolated || row.estimate.extrapolated;
   }
+  if (extrapolated) fmt::print("* extrapolated: part of it from the nearest that was measured\n");
 }
 
 // estimates.csv (docs/formats.md).

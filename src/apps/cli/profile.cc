@@ -59,19 +59,19 @@ nlohmann::ordered_json ToJson(const ProfileRow& row) {
 }
 
 void Print(const std::vector<ProfileRow>& rows) {
-  fmt::print("{:<20} {:>5} {:<14} {:>10} {:>7} {:>5} {:>8} {:>9} {:>9} {:>8} {:>7}\n", "model",
-             "batch", "device", "latency ms", "spread", "runs", "load ms", "load MiB", "run MiB",
-             "kernels", "factor");
+  fmt::print("{:<17} {:>3} {:<11} {:>8} {:>6} {:>4} {:>6} {:>5} {:>5} {:>4} {:>6}\n", "model", "n",
+             "device", "ms", "spread", "runs", "load s", "load", "run", "kern", "factor");
   for (const auto& row : rows) {
     const auto& w = row.whole;
-    fmt::print("{:<20} {:>5} {:<14} {:>10.2f} {:>6.1f}% {:>5} {:>8.0f} {:>9} {:>9} {:>8} {:>7}\n",
+    fmt::print("{:<17} {:>3} {:<11} {:>8.2f} {:>5.1f}% {:>4} {:>6.2f} {:>5} {:>5} {:>4} {:>6}\n",
                row.model, row.batch, row.device, w.latency_us / 1000, 100 * w.spread, w.repeats,
-               ToMillis(w.load_time), w.memory_load.value() >> 20, w.memory_run.value() >> 20,
-               row.kernels > 0 ? std::to_string(row.kernels) : "-",
+               ToMillis(w.load_time) / 1000, w.memory_load.value() >> 20,
+               w.memory_run.value() >> 20, row.kernels > 0 ? std::to_string(row.kernels) : "-",
                row.stored       ? "stored"
                : row.factor > 0 ? fmt::format("{:.3f}", row.factor)
                                 : "-");
   }
+  fmt::print("n: batch; load, run: peak memory in MiB; kern: kernels\n");
 }
 
 Result<int> Run(Flags& flags) {

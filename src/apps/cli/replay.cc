@@ -142,10 +142,10 @@ Result<int> Replay(const Flags& flags) {
     fmt::print("{}\n", out.dump(1));
     return 0;
   }
-  fmt::print("{:<20} {:>12} {:>12} {:>8} {:>18} {:>12}\n", "policy", "predicted s", "real s",
+  fmt::print("{:<16} {:>11} {:>10} {:>8} {:>17} {:>12}\n", "policy", "predicted s", "real s",
              "error", "completion error", "same device");
   for (const auto& c : all) {
-    fmt::print("{:<20} {:>12.1f} {:>12.1f} {:>+7.1f} % {:>16.1f} % {:>10.0f} %\n", c.policy,
+    fmt::print("{:<16} {:>11.1f} {:>10.1f} {:>+6.1f} % {:>15.1f} % {:>10.0f} %\n", c.policy,
                c.predicted_s, c.real_s, c.error() * 100, c.median_completion_error * 100,
                c.same_device * 100);
   }

@@ -192,14 +192,14 @@ Result<Done> RunPolicy(const measurement::StoredRun& run, const Queue& queue,
 }
 
 void PrintTable(const json& all) {
-  fmt::print("{:<14} {:>10} {:>11} {:>14} {:>10} {:>9} {:>10}\n", "policy", "makespan",
-             "gap closed", "mean complete", "p99 wait", "finished", "pred. err");
+  fmt::print("{:<14} {:>10} {:>10} {:>11} {:>10} {:>9} {:>9}\n", "policy", "makespan", "gap closed",
+             "mean compl.", "p99 wait", "finished", "pred. err");
   for (const json& p : all["policies"]) {
     const auto fraction = [&](const char* key) {
       return p[key].is_null() ? std::string("-")
                               : fmt::format("{:.1f} %", p[key].get<double>() * 100);
     };
-    fmt::print("{:<14} {:>8.2f} s {:>11} {:>12.2f} s {:>8.2f} s {:>5}/{:<3} {:>10}\n",
+    fmt::print("{:<14} {:>8.2f} s {:>10} {:>9.2f} s {:>8.2f} s {:>5}/{:<3} {:>9}\n",
                p["name"].get<std::string>(), p["makespan_s"].get<double>(), fraction("closed_gap"),
                p["mean_completion_s"].get<double>(), p["p99_wait_s"].get<double>(),
                p["finished"].get<int>(), p["jobs"].get<int>(), fraction("prediction_median_ape"));
