@@ -3,6 +3,7 @@
 
   run_test.py HASE_BINARY    uses the small models of tests/models; takes some seconds.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -123,7 +124,8 @@ def killed_worker(folder):
         expect(wait_for(folder, "chunk", count + 2, process), "no chunk was done before the kill")
         failed = len(journal(folder, ["failed"]))
         for worker in workers_of(process.pid):
-            os.kill(worker, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # the other job's worker may just have ended
+                os.kill(worker, signal.SIGKILL)
         expect(wait_for(folder, "failed", failed + 1, process), "the kill was not noticed")
     out, err = process.communicate(timeout=120)
     expect(process.returncode == 1, f"status {process.returncode}: {err}")
