@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The standard set: every case by `hase simulate --json`, into a file of one line per case.
 
-    tools/standard_grid.py run --out grid.jsonl [--sets full,sizes,paper,ablation,parts,bars] [--seeds 10]
+    tools/standard_grid.py run --out grid.jsonl [--sets paper,bars,full,sizes,ablation,parts] [--seeds 10]
     tools/standard_grid.py table grid.jsonl... > docs/scheduler-grid.md
     tools/standard_grid.py summary grid.jsonl...
 
@@ -283,7 +283,7 @@ def main():
     r = sub.add_parser("run")
     r.add_argument("--out", required=True)
     r.add_argument("--hase", default=os.path.join(ROOT, "build/release/hase"))
-    r.add_argument("--sets", default="full,bars,paper,ablation,parts,sizes")
+    r.add_argument("--sets", default=",".join(TITLES))
     r.add_argument("--seeds", type=positive, default=10)
     r.add_argument("--parallel", type=positive, default=os.cpu_count())
     r.set_defaults(do=run)

@@ -374,8 +374,7 @@ Result<std::unique_ptr<Snapshot>> ReadSnapshot(const std::string& path) {
     snapshot->policy = Get<std::string>(json, "policy");
     snapshot->plan = Get<std::string>(json, "plan");
     snapshot->number = Within<int64_t>(json, "decision", 0, kLongestNs);
-    snapshot->now = Time(json, "now_ns");
-    if (snapshot->now < Nanos(0)) throw std::range_error("now_ns: is below 0");
+    snapshot->now = Nanos(Within<int64_t>(json, "now_ns", 0, kLongestNs));
     for (const auto& j : json.at("queue")) snapshot->queue.push_back(JobFrom(j));
     for (const auto& d : json.at("devices")) snapshot->devices.push_back(DeviceFrom(d));
     for (const auto& p : json.at("promise_outcomes")) {

@@ -25,7 +25,8 @@ void OccupyClosedStreams() {
   }
 }
 
-// Nothing in HASE throws, but libraries do: fmt where a stream cannot be written, JSON, memory.
+// No error of ours arrives as an exception, but libraries throw: fmt where a stream cannot be
+// written, JSON, memory.
 Result<int> Guarded(const cli::Action& action) {
   try {
     return action();
