@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <variant>
 
 #include "placement/policy.h"
 #include "placement/test_world.h"
@@ -43,6 +44,21 @@ TEST(HaseCompany, OnlyAsManyAsPay) {
   EXPECT_GE(MostTogether(two, "hase"), 2u);
   TestWorld none = ManyAlike(0.9, 0.3);
   EXPECT_LE(MostTogether(none, "hase"), 1u);
+}
+
+// Those who start together share a host as well: each alone would fit, three do not.
+TEST(HaseCompany, TheHostHoldsThemAll) {
+  TestWorld world = ManyAlike(0, 0.02);
+  world.nodes = {{8000, 8000, GiB(64), GiB(64)}};
+  for (auto& test : world.jobs) test.job.host_cores_milli = 3000;
+  int most = 0;
+  world.Run(*Make("hase"), [&](const PlanningView&, const Plan& plan) {
+    int started = 0;
+    for (const Decision& decision : plan.decisions)
+      started += std::holds_alternative<Start>(decision);
+    most = std::max(most, started);
+  });
+  EXPECT_EQ(most, 2);
 }
 
 // With a queue much longer than the plan, company is chosen among more jobs than hold promises:

@@ -46,6 +46,7 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
       {first.job->model, first.job->batch, MilliShare(shares[0])}};
   std::vector<double> suits = {Weight(view, *first.job, device.type)};
   Bytes memory;
+  NodeState host = book_.Free(device.node);  // less what this set takes; the first is booked
   struct Choice {
     double value, suits;
     Planned* job;
@@ -66,8 +67,7 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
       if (parts && b.max_parallel > 1) continue;
       if (b.gang > 1 || std::ranges::find(set.members, &other) != set.members.end()) continue;
       const JobOnType& on_b = table_.Get(view, b)[device.type.index()];
-      if (!on_b.possible || !HostFits(b, book_.Free(device.node)) ||
-          memory + on_b.memory > book_.MemoryFree(device) ||
+      if (!on_b.possible || !HostFits(b, host) || memory + on_b.memory > book_.MemoryFree(device) ||
           !std::ranges::all_of(set.members, [&](const Planned* a) {
             return MayShare(a->job->owner, a->job->sharing, b.owner, b.sharing);
           })) {
@@ -104,6 +104,8 @@ void Hase::Fill(const PlanningView& view, const DeviceState& device,
     tenants.back() = {chosen.job->job->model, chosen.job->job->batch, MilliShare(shares[next])};
     suits.push_back(chosen.suits);
     memory += table_.Get(view, *chosen.job->job)[device.type.index()].memory;
+    host.cores_milli_free -= chosen.job->job->host_cores_milli;
+    host.memory_free -= chosen.job->job->host_memory;
   }
 }
 
